@@ -1,0 +1,62 @@
+/* include/weir/generate.h - sample tokens until something ends the reply. */
+#ifndef WEIR_GENERATE_H
+#define WEIR_GENERATE_H
+
+#include "weir/sample.h"
+#include "weir/sequence.h"
+
+/* A token id and the natural logarithm of its probability. */
+typedef struct weir_logprob {
+    uint32_t id;
+    float    logprob;
+} weir_logprob;
+
+typedef struct weir_generate_options {
+    size_t                    size;       /* sizeof(weir_generate_options) */
+    const weir_sample_params *sample;     /* NULL: greedy */
+    uint32_t                  max_tokens; /* 0: as many as the context has room for */
+    const char *const        *stop;       /* strings that end the reply and are not part of it */
+    size_t                    n_stop;
+    uint32_t                  top_logprobs;   /* 0..20 alternatives per token */
+    bool                      logprobs;       /* compute them at all */
+    bool                      keep_special;   /* give special tokens as text too */
+    bool                      thinking_open;  /* the prompt ends inside <think> (weir_prompt) */
+    bool                      raw;            /* plain completion: stop strings apply to all text, no reasoning */
+} weir_generate_options;
+
+#define WEIR_GENERATE_OPTIONS_INIT {.size = sizeof(weir_generate_options)}
+
+/* One sampled token.  `text` is what can be shown now (complete characters, a
+ * possible beginning of a stop string held back), so it may be empty or belong
+ * to earlier tokens too; the deltas of a run join to its whole text.  The
+ * last event of a run has id UINT32_MAX and brings what was held back. */
+typedef struct weir_token {
+    uint32_t            id, position; /* position: index of the token in the sequence */
+    const char         *text;
+    size_t              text_len;
+    bool                reasoning; /* inside <think> ... </think> */
+    float               logprob;   /* of the raw logits; 0 unless asked for */
+    const weir_logprob *top;       /* top_logprobs of them, best first */
+    uint32_t            n_top;
+} weir_token;
+
+/* Return false to stop after this token. */
+typedef bool weir_token_fn(void *user, const weir_token *t);
+
+typedef enum weir_finish { WEIR_FINISH_STOP, WEIR_FINISH_LENGTH, WEIR_FINISH_CANCELLED } weir_finish;
+
+typedef struct weir_generate_result {
+    weir_finish finish;
+    uint32_t    tokens;           /* sampled, the end token apart */
+    uint32_t    reasoning_tokens; /* of these, inside the reasoning */
+    const char *stop;             /* the stop string that ended it, or NULL (an end id, or no stop) */
+} weir_generate_result;
+
+/* Samples from the logits of `s` (which must not be empty), feeding each token
+ * back, until an end id, a stop string, max_tokens, the end of the context or
+ * the callback ends it.  The last sampled token is not read into the sequence:
+ * weir_sequence_length() counts the others.  `opt` may be NULL; `result` too. */
+WEIR_API weir_status weir_generate(weir_sequence *s, const weir_generate_options *opt, weir_token_fn *fn,
+                                   void *user, weir_generate_result *result, weir_error *err);
+
+#endif

@@ -1,0 +1,44 @@
+/* base/half.h - bfloat16 and IEEE binary16 as 16-bit patterns. */
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float f32_from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t f32_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static inline float bf16_to_f32(uint16_t h)
+{
+    return f32_from_bits((uint32_t)h << 16);
+}
+
+/* To nearest, ties to even; NaN stays NaN. */
+static inline uint16_t bf16_from_f32(float f)
+{
+    const uint32_t u = f32_bits(f);
+    if ((u & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7FFFu + (u >> 16 & 1u)) >> 16);
+}
+
+static inline float f16_to_f32(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exp = h >> 10 & 31u, man = h & 0x3FFu;
+    if (exp == 31) return f32_from_bits(sign | 0x7F800000u | man << 13);
+    if (exp != 0) return f32_from_bits(sign | (exp + 112) << 23 | man << 13);
+    const float tiny = (float)man * 0x1p-24f; /* zero and subnormals: exact */
+    return f32_from_bits(sign | f32_bits(tiny));
+}
+
+#endif
