@@ -1,0 +1,366 @@
+/* checkpoint/checkpoint.c - the normalised view: sorted tensors of all files, found by part and name. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "checkpoint/convention.h"
+#include "checkpoint/names.h"
+#include "checkpoint/shards.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    checkpoint_tensor view;
+    bool              taken;
+    char             *owned; /* in memory: the name */
+} entry;
+
+struct checkpoint {
+    char                 *path;
+    config                cfg;
+    checkpoint_convention convention;
+    shards                shards; /* all zero in memory */
+    bool                  in_memory;
+    bool                  skipped[CHECKPOINT_PARTS];
+    size_t                n, cap;
+    entry                *entries; /* sorted by part, then name */
+};
+
+static int compare(checkpoint_part part_a, const char *a, checkpoint_part part_b, const char *b)
+{
+    if (part_a != part_b) return part_a < part_b ? -1 : 1;
+    return strcmp(a, b);
+}
+
+/* Equal names keep a fixed order, so that messages do too. */
+static int by_part_and_name(const void *a, const void *b)
+{
+    const checkpoint_tensor *x = &((const entry *)a)->view, *y = &((const entry *)b)->view;
+    int                      order = compare(x->part, x->name, y->part, y->name);
+    if (order == 0) order = strcmp(x->raw_name, y->raw_name);
+    return order != 0 ? order : strcmp(x->file, y->file);
+}
+
+/* The first entry that is not before (part, name). */
+static size_t lower_bound(const checkpoint *c, checkpoint_part part, const char *name)
+{
+    size_t lo = 0, hi = c->n;
+    while (lo < hi) {
+        const size_t             mid = lo + (hi - lo) / 2;
+        const checkpoint_tensor *t   = &c->entries[mid].view;
+        if (compare(t->part, t->name, part, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static entry *find_entry(const checkpoint *c, checkpoint_part part, const char *name)
+{
+    const size_t i = lower_bound(c, part, name);
+    if (i == c->n) return NULL;
+    entry *e = &c->entries[i];
+    return compare(e->view.part, e->view.name, part, name) == 0 ? e : NULL;
+}
+
+static weir_status no_memory(const checkpoint *c, weir_error *err)
+{
+    return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", c->path);
+}
+
+static void fill_view(checkpoint_tensor *v, const safetensors *file, const safetensors_tensor *t)
+{
+    *v = (checkpoint_tensor){.raw_name  = t->name,
+                             .file      = file->path,
+                             .type      = t->type,
+                             .type_name = t->type_name,
+                             .rank      = t->rank,
+                             .data      = file->data + t->begin,
+                             .bytes     = t->bytes};
+    memcpy(v->shape, t->shape, sizeof v->shape);
+    v->part = names_split(t->name, &v->name);
+}
+
+static weir_status check_unique(const checkpoint *c, weir_error *err)
+{
+    for (size_t i = 1; i < c->n; i++) {
+        const checkpoint_tensor *a = &c->entries[i - 1].view, *b = &c->entries[i].view;
+        if (compare(a->part, a->name, b->part, b->name) != 0) continue;
+        return status_fail(err, WEIR_FORMAT, "%s: %s: expected one tensor of this meaning, found also %s in %s",
+                           b->file, b->raw_name, a->raw_name, a->file);
+    }
+    return WEIR_OK;
+}
+
+static weir_status index_tensors(checkpoint *c, weir_error *err)
+{
+    size_t n = 0;
+    for (size_t f = 0; f < c->shards.n; f++) n += c->shards.files[f].n;
+    c->entries = mem_zalloc(n, sizeof c->entries[0]);
+    if (c->entries == NULL) return no_memory(c, err);
+    c->cap = n;
+    for (size_t f = 0; f < c->shards.n; f++) {
+        const safetensors *file = &c->shards.files[f];
+        for (size_t i = 0; i < file->n; i++) fill_view(&c->entries[c->n++].view, file, &file->tensors[i]);
+    }
+    qsort(c->entries, c->n, sizeof c->entries[0], by_part_and_name);
+    return check_unique(c, err);
+}
+
+static void skip_unwanted(checkpoint *c)
+{
+    c->skipped[CHECKPOINT_VISION] = true;
+    c->skipped[CHECKPOINT_HEAD]   = c->cfg.tie_word_embeddings; /* some exports have a redundant copy */
+    c->skipped[CHECKPOINT_MTP]    = c->cfg.mtp_layers == 0;
+}
+
+static checkpoint *new_checkpoint(const char *path)
+{
+    checkpoint *c = mem_zalloc(1, sizeof *c);
+    if (c == NULL) return NULL;
+    c->path = mem_strdup(path);
+    if (c->path != NULL) return c;
+    mem_free(c);
+    return NULL;
+}
+
+static weir_status open_parts(checkpoint *c, weir_error *err)
+{
+    TRY(shards_open(&c->shards, c->path, err));
+    TRY(config_load(&c->cfg, c->shards.dir, err));
+    TRY(index_tensors(c, err));
+    TRY(convention_detect(&c->convention, c, err));
+    skip_unwanted(c);
+    return WEIR_OK;
+}
+
+weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err)
+{
+    *out          = NULL;
+    checkpoint *c = new_checkpoint(path);
+    if (c == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
+    const weir_status st = open_parts(c, err);
+    if (st == WEIR_OK)
+        *out = c;
+    else
+        checkpoint_close(c);
+    return st;
+}
+
+weir_status checkpoint_new_memory(checkpoint **out, const config *cfg, const checkpoint_convention *convention,
+                                  weir_error *err)
+{
+    *out = NULL;
+    if (cfg->quant.n_overrides != 0)
+        return status_fail(err, WEIR_INVALID, "memory: expected no quantisation overrides, found %zu",
+                           cfg->quant.n_overrides);
+    checkpoint *c = new_checkpoint("memory");
+    if (c == NULL) return status_fail(err, WEIR_NO_MEMORY, "memory: out of memory");
+    c->in_memory           = true;
+    c->cfg                 = *cfg;
+    c->cfg.quant.overrides = NULL;
+    c->convention          = *convention;
+    skip_unwanted(c);
+    *out = c;
+    return WEIR_OK;
+}
+
+static weir_status describe(checkpoint_tensor *v, dtype type, uint32_t rank, const uint64_t *shape, weir_error *err)
+{
+    if ((unsigned)type >= DTYPE_COUNT || rank > CHECKPOINT_MAX_RANK)
+        return status_fail(err, WEIR_INVALID, "memory: expected a known type and rank up to %d", CHECKPOINT_MAX_RANK);
+    v->type      = type;
+    v->type_name = dtype_table[type].name;
+    v->rank      = rank;
+    v->bytes     = dtype_table[type].bytes;
+    for (uint32_t i = 0; i < rank; i++) {
+        v->shape[i] = shape[i];
+        if (__builtin_mul_overflow(v->bytes, shape[i], &v->bytes) || v->bytes > PTRDIFF_MAX)
+            return status_fail(err, WEIR_INVALID, "memory: shape: expected a product that fits into memory");
+    }
+    return WEIR_OK;
+}
+
+static weir_status grow(checkpoint *c, weir_error *err)
+{
+    if (c->n < c->cap) return WEIR_OK;
+    const size_t cap = c->cap == 0 ? 64 : c->cap * 2;
+    entry       *p   = mem_realloc(c->entries, cap, sizeof *p);
+    if (p == NULL) return no_memory(c, err);
+    c->entries = p;
+    c->cap     = cap;
+    return WEIR_OK;
+}
+
+weir_status checkpoint_add(checkpoint *c, checkpoint_part part, const char *name, dtype type, uint32_t rank,
+                           const uint64_t *shape, void *data, weir_error *err)
+{
+    checkpoint_tensor v = {.part = part, .file = c->path, .data = data};
+    if (!c->in_memory || (unsigned)part >= CHECKPOINT_PARTS)
+        return status_fail(err, WEIR_INVALID, "%s: %s: expected a checkpoint in memory and a part of it", c->path,
+                           name);
+    TRY(describe(&v, type, rank, shape, err));
+    if (find_entry(c, part, name) != NULL)
+        return status_fail(err, WEIR_INVALID, "memory: %s: expected a new name, found one that is there", name);
+    TRY(grow(c, err));
+    char *owned = mem_strdup(name);
+    if (owned == NULL) return no_memory(c, err);
+    v.name = v.raw_name = owned;
+    const size_t i      = lower_bound(c, part, name);
+    memmove(&c->entries[i + 1], &c->entries[i], (c->n - i) * sizeof c->entries[0]);
+    c->entries[i] = (entry){.view = v, .owned = owned};
+    c->n++;
+    return WEIR_OK;
+}
+
+void checkpoint_close(checkpoint *c)
+{
+    if (c == NULL) return;
+    for (size_t i = 0; c->in_memory && i < c->n; i++) {
+        mem_pages_free((void *)(uintptr_t)c->entries[i].view.data, (size_t)c->entries[i].view.bytes);
+        mem_free(c->entries[i].owned);
+    }
+    mem_free(c->entries);
+    config_free(&c->cfg);
+    shards_close(&c->shards);
+    mem_free(c->path);
+    mem_free(c);
+}
+
+const config *checkpoint_config(const checkpoint *c)
+{
+    return &c->cfg;
+}
+
+const checkpoint_convention *checkpoint_conventions(const checkpoint *c)
+{
+    return &c->convention;
+}
+
+const char *checkpoint_path(const checkpoint *c)
+{
+    return c->path;
+}
+
+const checkpoint_tensor *checkpoint_find(const checkpoint *c, checkpoint_part part, const char *name)
+{
+    const entry *e = find_entry(c, part, name);
+    return e != NULL ? &e->view : NULL;
+}
+
+const checkpoint_tensor *checkpoint_take(checkpoint *c, checkpoint_part part, const char *name)
+{
+    entry *e = find_entry(c, part, name);
+    if (e == NULL) return NULL;
+    e->taken = true;
+    return &e->view;
+}
+
+static void put_shape(str *s, uint32_t rank, const uint64_t *shape)
+{
+    str_putc(s, '[');
+    for (uint32_t i = 0; i < rank; i++) str_printf(s, "%s%" PRIu64, i > 0 ? ", " : "", shape[i]);
+    str_putc(s, ']');
+}
+
+static weir_status wrong_shape(const checkpoint_tensor *t, uint32_t rank, const uint64_t *shape, weir_error *err)
+{
+    str expected, found;
+    str_init(&expected, 256);
+    str_init(&found, 256);
+    put_shape(&expected, rank, shape);
+    put_shape(&found, t->rank, t->shape);
+    const weir_status st = status_fail(err, WEIR_FORMAT, "%s: %s: shape: expected %s, found %s", t->file, t->raw_name,
+                                       expected.data, found.data);
+    str_free(&expected);
+    str_free(&found);
+    return st;
+}
+
+static const char *part_prefix(checkpoint_part part)
+{
+    return part == CHECKPOINT_MTP ? "mtp." : part == CHECKPOINT_VISION ? "visual." : "";
+}
+
+weir_status checkpoint_require(checkpoint *c, checkpoint_part part, const char *name, int rank, const uint64_t *shape,
+                               const checkpoint_tensor **out, weir_error *err)
+{
+    const checkpoint_tensor *t = checkpoint_take(c, part, name);
+    *out                       = NULL;
+    if (t == NULL)
+        return status_fail(err, WEIR_FORMAT, "%s: %s%s: expected the tensor, found none", c->path, part_prefix(part),
+                           name);
+    if (t->type == DTYPE_COUNT)
+        return status_fail(err, WEIR_UNSUPPORTED, "%s: %s: dtype: expected a known type, found %s", t->file,
+                           t->raw_name, t->type_name);
+    if (rank >= 0 && (t->rank != (uint32_t)rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape) != 0))
+        return wrong_shape(t, (uint32_t)rank, shape, err);
+    *out = t;
+    return WEIR_OK;
+}
+
+size_t checkpoint_count(const checkpoint *c)
+{
+    return c->n;
+}
+
+const checkpoint_tensor *checkpoint_at(const checkpoint *c, size_t i)
+{
+    return &c->entries[i].view;
+}
+
+bool checkpoint_taken(const checkpoint *c, size_t i)
+{
+    return c->entries[i].taken;
+}
+
+void checkpoint_skip(checkpoint *c, checkpoint_part part)
+{
+    c->skipped[part] = true;
+}
+
+weir_status checkpoint_unexpected(const checkpoint *c, weir_error *err)
+{
+    enum { NAMED = 5 };
+    str    names;
+    size_t n = 0;
+    str_init(&names, 800);
+    for (size_t i = 0; i < c->n; i++) {
+        const entry *e = &c->entries[i];
+        if (e->taken || c->skipped[e->view.part]) continue;
+        if (n < NAMED) str_printf(&names, "%s%.120s", n > 0 ? ", " : "", e->view.raw_name);
+        n++;
+    }
+    weir_status st = WEIR_OK;
+    if (n > 0)
+        st = status_fail(err, WEIR_FORMAT, "%s: expected no further tensors, found %zu: %s%s", c->path, n, names.data,
+                         n > NAMED ? ", ..." : "");
+    str_free(&names);
+    return st;
+}
+
+weir_status checkpoint_quant(const checkpoint *c, checkpoint_part part, const char *module, bool *quantised,
+                             config_quant_form *form, weir_error *err)
+{
+    str name;
+    *quantised = false;
+    str_init(&name, 2048);
+    str_printf(&name, "%s.scales", module);
+    weir_status              st     = str_status(&name, module, err);
+    const checkpoint_tensor *scales = st == WEIR_OK ? checkpoint_find(c, part, name.data) : NULL;
+    if (scales != NULL) {
+        str_clear(&name);
+        str_put(&name, scales->raw_name, strlen(scales->raw_name) - strlen(".scales"));
+        st         = str_status(&name, module, err);
+        *quantised = true;
+    }
+    if (st == WEIR_OK && *quantised) {
+        st = config_quant_for(&c->cfg, name.data, form, err);
+        if (st != WEIR_OK) (void)status_prefix(err, st, "%s", scales->file);
+    }
+    str_free(&name);
+    return st;
+}

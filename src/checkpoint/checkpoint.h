@@ -1,0 +1,106 @@
+/* checkpoint/checkpoint.h - a checkpoint on disk as named, typed, shaped tensors.
+ *
+ * Opening reads the JSON files and the headers of the weight files; the
+ * weights themselves are mapped and not read, apart from the few norm gains by
+ * which the storage convention is told.  Tensors have canonical names, equal
+ * for every generation of exporters:
+ *
+ *   CHECKPOINT_TRUNK   embed_tokens.weight, layers.3.self_attn.q_proj.weight, norm.weight
+ *   CHECKPOINT_HEAD    lm_head.weight
+ *   CHECKPOINT_MTP     fc.weight, layers.0.mlp.down_proj.weight, norm.weight
+ *   CHECKPOINT_VISION  blocks.0.attn.qkv.weight, ...
+ *
+ * Companions of quantised weights (….scales, ….biases) and the layouts of
+ * experts (experts.gate_up_proj, switch_mlp.*, experts.7.up_proj.weight) keep
+ * their names.  Every file is untrusted; no number in it can make a view reach
+ * outside the mapping.  One thread at a time. */
+#ifndef CHECKPOINT_H
+#define CHECKPOINT_H
+
+#include "base/dtype.h"
+#include "checkpoint/config.h"
+
+enum { CHECKPOINT_MAX_RANK = 8 };
+
+typedef enum checkpoint_part {
+    CHECKPOINT_TRUNK,
+    CHECKPOINT_HEAD,
+    CHECKPOINT_MTP,
+    CHECKPOINT_VISION,
+    CHECKPOINT_PARTS
+} checkpoint_part;
+
+/* One tensor, borrowed from the checkpoint.  Row-major, last index fastest. */
+typedef struct checkpoint_tensor {
+    checkpoint_part part;
+    const char     *name;      /* canonical */
+    const char     *raw_name;  /* as in the file */
+    const char     *file;      /* path, for messages; "memory" without one */
+    dtype           type;      /* DTYPE_COUNT: a type that is not implemented */
+    const char     *type_name; /* as in the file */
+    uint32_t        rank;      /* 0: a scalar */
+    uint64_t        shape[CHECKPOINT_MAX_RANK];
+    const uint8_t  *data; /* any address, aligned or not; valid until close */
+    uint64_t        bytes;
+} checkpoint_tensor;
+
+/* How the exporter stored what has more than one form. */
+typedef struct checkpoint_convention {
+    bool gain_minus_one;     /* trunk norm gains are stored as gamma - 1 (linear_attn.norm never is) */
+    bool conv_channel_last;  /* conv1d.weight is [C,K,1]; else [C,1,K].  Same order of the C*K numbers */
+    bool has_mtp;            /* MTP tensors are there */
+    bool mtp_gain_minus_one; /* all of MTP's norm gains are stored as gamma - 1 */
+} checkpoint_convention;
+
+typedef struct checkpoint checkpoint;
+
+/* Opens `path`: a directory, or one .safetensors file beside its config.json.
+ * On failure *out is NULL and err names file, tensor, expected and found. */
+weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err);
+
+/* An empty checkpoint without files, for made-up weights; copies both, which
+ * must carry no quantisation overrides (WEIR_INVALID). */
+weir_status checkpoint_new_memory(checkpoint **out, const config *cfg, const checkpoint_convention *convention,
+                                  weir_error *err);
+/* Adds a tensor to a checkpoint of checkpoint_new_memory.  `data` comes from
+ * mem_pages(elements * size).  On WEIR_OK it belongs to the checkpoint, which
+ * releases it by mem_pages_free; otherwise it stays the caller's.  Invalidates
+ * the views given out before. */
+weir_status checkpoint_add(checkpoint *c, checkpoint_part part, const char *name, dtype type, uint32_t rank,
+                           const uint64_t *shape, void *data, weir_error *err);
+
+void checkpoint_close(checkpoint *c); /* NULL is allowed */
+
+/* Borrowed until close. */
+const config                *checkpoint_config(const checkpoint *c);
+const checkpoint_convention *checkpoint_conventions(const checkpoint *c);
+const char                  *checkpoint_path(const checkpoint *c);
+
+/* The tensor, or NULL. */
+const checkpoint_tensor *checkpoint_find(const checkpoint *c, checkpoint_part part, const char *name);
+/* The same, and marks it as used. */
+const checkpoint_tensor *checkpoint_take(checkpoint *c, checkpoint_part part, const char *name);
+/* The same, where a missing tensor, an unimplemented element type or another
+ * shape than the given one is a failure.  rank < 0: any shape. */
+weir_status checkpoint_require(checkpoint *c, checkpoint_part part, const char *name, int rank, const uint64_t *shape,
+                               const checkpoint_tensor **out, weir_error *err);
+
+/* All tensors, sorted by part and name. */
+size_t                   checkpoint_count(const checkpoint *c);
+const checkpoint_tensor *checkpoint_at(const checkpoint *c, size_t i);
+bool                     checkpoint_taken(const checkpoint *c, size_t i);
+
+/* Declares a part unwanted: checkpoint_unexpected passes over its tensors.
+ * Vision is so from the start, and the head when it is tied. */
+void checkpoint_skip(checkpoint *c, checkpoint_part part);
+/* WEIR_FORMAT, naming the first few and their number, when tensors of wanted
+ * parts were not taken. */
+weir_status checkpoint_unexpected(const checkpoint *c, weir_error *err);
+
+/* Whether `module` ("layers.0.mlp.up_proj") is quantised, which is so iff its
+ * ".scales" exist, and how; *quantised false leaves *form alone.  A config
+ * that contradicts the file is WEIR_FORMAT. */
+weir_status checkpoint_quant(const checkpoint *c, checkpoint_part part, const char *module, bool *quantised,
+                             config_quant_form *form, weir_error *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* engine/channel.c - reasoning or content. */
+#include "engine/channel.h"
+
+#include <string.h>
+
+enum { MAX_HELD = 1 << 20 };
+
+void channel_init(channel *c, uint32_t open_id, uint32_t close_id, bool reasoning)
+{
+    *c = (channel){.open_id = open_id, .close_id = close_id, .reasoning = reasoning, .at_start = reasoning};
+    str_init(&c->held, MAX_HELD);
+}
+
+void channel_free(channel *c)
+{
+    str_free(&c->held);
+}
+
+bool channel_token(channel *c, uint32_t id)
+{
+    if (id == CHANNEL_NO_ID || (id != c->open_id && id != c->close_id)) return false;
+    /* A repeated tag changes nothing, and is not shown either. */
+    c->reasoning = id == c->open_id;
+    c->at_start  = true;
+    str_clear(&c->held); /* white space before </think> */
+    return true;
+}
+
+static bool is_space(char ch)
+{
+    return ch == ' ' || ch == '\n' || ch == '\r' || ch == '\t';
+}
+
+void channel_text(channel *c, const char *piece, size_t n, str *out)
+{
+    if (c->at_start) {
+        while (n > 0 && (c->reasoning ? is_space(*piece) : *piece == '\n' || *piece == '\r')) piece++, n--;
+        if (n == 0) return;
+        c->at_start = false;
+    }
+    if (!c->reasoning) {
+        str_put(out, piece, n);
+        return;
+    }
+    size_t solid = n; /* up to the trailing white space */
+    while (solid > 0 && is_space(piece[solid - 1])) solid--;
+    if (solid > 0) {
+        str_put(out, c->held.data, c->held.len);
+        str_clear(&c->held);
+        str_put(out, piece, solid);
+    }
+    str_put(&c->held, piece + solid, n - solid);
+}

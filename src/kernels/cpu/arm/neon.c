@@ -1,0 +1,198 @@
+/* kernels/cpu/arm/neon.c - the inner loops with four registers for 16 lanes. */
+#include "kernels/cpu/isa.h"
+
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+#define PREFETCH(p) __builtin_prefetch(p)
+enum { TILE_M = 2, TILE_N = 2, DELTA_TILE = 1, SCORE_KEYS = 1, VALUE_TILE = 1, DOT_R1 = 2, DOT_RM = 1, BURN_CHAINS = 4 };
+
+typedef struct vf {
+    float32x4_t v[4];
+} vf;
+typedef struct vi {
+    uint32x4_t v[4];
+} vi;
+
+/* r.v[i] = expr for the four registers; gcc keeps the struct in registers once
+ * the loop is unrolled. */
+#define EACH_V(type, expr)                          \
+    type r;                                         \
+    UNROLL for (int i = 0; i < 4; i++) r.v[i] = (expr); \
+    return r
+
+INLINE vf vf_set1(float x)
+{
+    EACH_V(vf, vdupq_n_f32(x));
+}
+INLINE vf vf_zero(void)
+{
+    return vf_set1(0.0f);
+}
+INLINE vf vf_load(const float *p)
+{
+    EACH_V(vf, vld1q_f32(p + 4 * i));
+}
+INLINE void vf_store(float *p, vf a)
+{
+    UNROLL for (int i = 0; i < 4; i++) vst1q_f32(p + 4 * i, a.v[i]);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    float t[LANES] = {0};
+    memcpy(t, p, n * sizeof *p);
+    return vf_load(t);
+}
+INLINE void vf_store_n(float *p, vf v, size_t n)
+{
+    float t[LANES];
+    vf_store(t, v);
+    memcpy(p, t, n * sizeof *p);
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    EACH_V(vf, vaddq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    EACH_V(vf, vsubq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    EACH_V(vf, vmulq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    EACH_V(vf, vdivq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    EACH_V(vf, vfmaq_f32(c.v[i], a.v[i], b.v[i]));
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    EACH_V(vf, vmaxq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    EACH_V(vf, vminq_f32(a.v[i], b.v[i]));
+}
+INLINE vf vf_neg(vf a)
+{
+    EACH_V(vf, vnegq_f32(a.v[i]));
+}
+INLINE vf vf_abs(vf a)
+{
+    EACH_V(vf, vabsq_f32(a.v[i]));
+}
+INLINE float32x4_t scale_pow2(float32x4_t p, float32x4_t t)
+{
+    const int32x4_t bias = vdupq_n_s32(127);
+    const int32x4_t n    = vsubq_s32(vreinterpretq_s32_f32(t), vdupq_n_s32(0x4B400000));
+    const int32x4_t half = vshrq_n_s32(n, 1);
+    const int32x4_t a    = vshlq_n_s32(vaddq_s32(half, bias), 23);
+    const int32x4_t b    = vshlq_n_s32(vaddq_s32(vsubq_s32(n, half), bias), 23);
+    return vmulq_f32(vmulq_f32(p, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
+}
+/* p * 2^n, where t = n + MATH_ROUND; in two steps, see scalar/math.h. */
+INLINE vf vf_scale_pow2(vf p, vf t)
+{
+    EACH_V(vf, scale_pow2(p.v[i], t.v[i]));
+}
+INLINE float vf_sum(vf v)
+{
+    const float32x4_t a = vaddq_f32(vaddq_f32(v.v[0], v.v[2]), vaddq_f32(v.v[1], v.v[3]));
+    const float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+    return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+INLINE vf vf_load_bf16(const void *p)
+{
+    const uint8_t *b = p;
+    EACH_V(vf, vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(b + 8 * i)), 16)));
+}
+INLINE vf vf_load_bf16_n(const void *p, size_t n)
+{
+    uint16_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load_bf16(t);
+}
+INLINE vf vf_load_f16(const void *p)
+{
+    const uint8_t *b = p;
+    EACH_V(vf, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(b + 8 * i))));
+}
+INLINE vf vf_load_f16_n(const void *p, size_t n)
+{
+    uint16_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load_f16(t);
+}
+INLINE vf vf_load_f32(const void *p)
+{
+    const uint8_t *b = p;
+    EACH_V(vf, vreinterpretq_f32_u8(vld1q_u8(b + 16 * i)));
+}
+INLINE vf vf_load_f32_n(const void *p, size_t n)
+{
+    float t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load(t);
+}
+INLINE vi vi_load(const void *p)
+{
+    const uint8_t *b = p;
+    EACH_V(vi, vreinterpretq_u32_u8(vld1q_u8(b + 16 * i)));
+}
+INLINE vi vi_load_n(const void *p, size_t n)
+{
+    uint32_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vi_load(t);
+}
+/* Nibble s of every word. */
+INLINE vf vf_nibble(vi words, const int s)
+{
+    const int32x4_t shift = vdupq_n_s32(-4 * s);
+    EACH_V(vf, vcvtq_f32_u32(vandq_u32(vshlq_u32(words.v[i], shift), vdupq_n_u32(15))));
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    const uint8x16_t b  = vld1q_u8(p);
+    const uint16x8_t lo = vmovl_u8(vget_low_u8(b)), hi = vmovl_u8(vget_high_u8(b));
+    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(lo))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(lo))),
+                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(hi))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(hi)))}};
+}
+/* Which of a chunk's 16 scales each lane of its first block has. */
+INLINE vi vi_scale_lanes(const bool four, uint32_t group)
+{
+    uint32_t       t[LANES];
+    const uint32_t shift = group == 32 ? 2 : group == 64 ? 3 : 4;
+    for (uint32_t l = 0; l < LANES; l++) t[l] = four ? l >> shift : 0;
+    return vi_load(t);
+}
+INLINE vf vf_pick(vf scales, vi lane, int offset)
+{
+    float    s[LANES], r[LANES];
+    uint32_t at[LANES];
+    vf_store(s, scales);
+    UNROLL for (int i = 0; i < 4; i++) vst1q_u32(at + 4 * i, lane.v[i]);
+    UNROLL for (int l = 0; l < LANES; l++) r[l] = s[(at[l] + (uint32_t)offset) % LANES];
+    return vf_load(r);
+}
+
+#include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/delta.h"
+#include "kernels/cpu/lanes/linear.h"
+#include "kernels/cpu/lanes/rows.h"
+
+void cpu_isa_neon(cpu_isa *t)
+{
+    t->name = "neon";
+    lanes_rows(t);
+    lanes_delta(t);
+    lanes_linear(t);
+    lanes_attention(t);
+}

@@ -1,0 +1,263 @@
+/* kernels/cpu/op_attention.c - gated softmax attention over the paged cache.
+ *
+ * Keys and values are stored first, in the cache's format, and always read
+ * from there, those of this step too: a token never sees its neighbour at a
+ * precision that depends on how the prompt was cut.
+ *
+ * A query's keys are visited in blocks of K_PAGE at absolute positions, with
+ * the online softmax's rescaling at block ends, and in partitions of
+ * K_PARTITION positions whose results are merged in order.  One unit of work
+ * walks its partitions one after the other, or, when a step has few queries,
+ * threads take a partition each and the merge follows: the same operations. */
+#include "base/half.h"
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_HEAD_DIM = 512, PARTITION_BLOCKS = K_PARTITION / K_PAGE };
+
+/* One query's softmax so far: max, sum, and the weighted sum of values. */
+typedef struct partial {
+    float max, sum, *out; /* out [head_dim] */
+} partial;
+
+typedef struct attention_job {
+    cpu_backend  *b;
+    const k_span *span;
+    float        *y;
+    const float  *qg;       /* [T, heads*2*head_dim] */
+    const uint8_t *k_pages, *v_pages;
+    size_t        page_bytes; /* of one kv head in one page */
+    uint32_t      row;        /* of a split query */
+    uint32_t      n_partitions;
+} attention_job;
+
+/* ---- queries, keys, values of the step ---- */
+
+typedef struct store_job {
+    cpu_backend  *b;
+    const k_span *span;
+    float        *qg, *keys;
+    const float  *values, *q_gain, *k_gain;
+    uint8_t      *k_pages, *v_pages;
+} store_job;
+
+/* Norm, then rotate the pairs (i, i + rotary/2). */
+static void norm_rotate(const cpu_backend *b, float *x, const float *gain, const float *cs)
+{
+    const k_attention_shape *s    = &b->limits.attention;
+    const size_t             half = s->rotary_dim / 2;
+    b->isa.rmsnorm(x, x, gain, s->head_dim, s->eps);
+    for (size_t i = 0; i < half; i++) {
+        const float lo = x[i], hi = x[half + i], c = cs[i], sn = cs[half + i];
+        x[i]        = lo * c - hi * sn;
+        x[half + i] = hi * c + lo * sn;
+    }
+}
+
+static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, size_t kv_head, size_t slot, const float *x)
+{
+    const k_attention_shape *s  = &b->limits.attention;
+    const size_t             at = (((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot) * s->head_dim;
+    if (b->limits.kv == K_KV_F32) {
+        memcpy(pages + 4 * at, x, s->head_dim * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < s->head_dim; i++) {
+        const uint16_t h = bf16_from_f32(x[i]);
+        memcpy(pages + 2 * (at + i), &h, sizeof h);
+    }
+}
+
+static void store_row(void *arg, size_t i)
+{
+    const store_job         *j   = arg;
+    const k_attention_shape *s   = &j->b->limits.attention;
+    const size_t             row = j->span->row + i, position = j->span->position + i;
+    const float             *cs  = j->b->rope + row * s->rotary_dim;
+    for (size_t h = 0; h < s->heads; h++)
+        norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
+    const uint32_t page = j->span->pages[position / K_PAGE];
+    for (size_t h = 0; h < s->kv_heads; h++) {
+        float *key = j->keys + (row * s->kv_heads + h) * s->head_dim;
+        norm_rotate(j->b, key, j->k_gain, cs);
+        store_vector(j->b, j->k_pages, page, h, position % K_PAGE, key);
+        store_vector(j->b, j->v_pages, page, h, position % K_PAGE, j->values + (row * s->kv_heads + h) * s->head_dim);
+    }
+}
+
+/* ---- attending ---- */
+
+/* Up to ATTENTION_TILE queries of one kv head over one partition: p[i] gets
+ * the result.  last[i]: the query's own position, the last key it sees. */
+static void attend_partition(const attention_job *j, size_t kv_head, uint32_t partition, unsigned nq,
+                             const float *const *q, const uint32_t *last, partial *p)
+{
+    const cpu_backend       *b     = j->b;
+    const k_attention_shape *s     = &b->limits.attention;
+    const float              scale = (float)(1.0 / __builtin_sqrt((double)s->head_dim));
+    float                    scores[ATTENTION_TILE * K_PAGE];
+    for (unsigned i = 0; i < nq; i++) p[i].max = -INFINITY, p[i].sum = 0.0f;
+    for (uint32_t block = partition * PARTITION_BLOCKS; block < (partition + 1) * PARTITION_BLOCKS; block++) {
+        const uint32_t first = block * K_PAGE;
+        size_t         nk[ATTENTION_TILE], most = 0;
+        for (unsigned i = 0; i < nq; i++) {
+            nk[i] = last[i] < first ? 0 : last[i] - first >= K_PAGE ? K_PAGE : last[i] - first + 1;
+            most  = nk[i] > most ? nk[i] : most;
+        }
+        if (most == 0) return;
+        const size_t at = ((size_t)j->span->pages[block] * s->kv_heads + kv_head) * j->page_bytes;
+        const bool   f32 = b->limits.kv == K_KV_F32;
+        (f32 ? b->isa.scores_f32 : b->isa.scores_bf16)(scores, q, nq, j->k_pages + at, most, s->head_dim, scale);
+        float *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
+        for (unsigned i = 0; i < nq; i++) {
+            out[i]     = p[i].out;
+            rescale[i] = p[i].max == -INFINITY ? 0.0f : 1.0f; /* without keys in this block it keeps what it has */
+            if (nk[i] == 0) continue;
+            const float sum = b->isa.softmax_block(scores + i * K_PAGE, nk[i], &p[i].max, &rescale[i]);
+            p[i].sum        = fmaf(p[i].sum, rescale[i], sum);
+        }
+        (f32 ? b->isa.values_f32 : b->isa.values_bf16)(out, rescale, scores, nq, nk, j->v_pages + at, s->head_dim);
+    }
+}
+
+/* a = a merged with b, in this order. */
+static void merge(const cpu_isa *isa, partial *a, const partial *b, size_t n)
+{
+    const float max = a->max > b->max ? a->max : b->max;
+    float       diff[2] = {a->max - max, b->max - max}, w[2];
+    isa->exp(w, diff, 2);
+    a->sum = fmaf(b->sum, w[1], a->sum * w[0]);
+    a->max = max;
+    for (size_t i = 0; i < n; i++) a->out[i] *= w[0];
+    isa->axpy(a->out, w[1], b->out, n);
+}
+
+/* y = out / sum * sigmoid(gate) */
+static void emit(const attention_job *j, size_t row, size_t head, const partial *p)
+{
+    const k_attention_shape *s = &j->b->limits.attention;
+    float                   *y = j->y + (row * s->heads + head) * s->head_dim;
+    for (size_t i = 0; i < s->head_dim; i++) y[i] = p->out[i] / p->sum;
+    j->b->isa.gate(y, j->qg + ((row * s->heads + head) * 2 + 1) * s->head_dim, s->head_dim);
+}
+
+/* Queries first .. first+nq-1 of one kv head over all their partitions.
+ * Queries are numbered row by row, the heads of the group within. */
+static void attend_tile(const attention_job *j, size_t kv_head, size_t first, unsigned nq)
+{
+    const k_attention_shape *s     = &j->b->limits.attention;
+    const size_t             group = s->heads / s->kv_heads;
+    float                    out[2][ATTENTION_TILE][MAX_HEAD_DIM];
+    const float             *q[ATTENTION_TILE];
+    uint32_t                 last[ATTENTION_TILE], farthest = 0;
+    size_t                   row[ATTENTION_TILE], head[ATTENTION_TILE];
+    partial                  total[ATTENTION_TILE], part[ATTENTION_TILE];
+    for (unsigned i = 0; i < nq; i++) {
+        const uint32_t t = (uint32_t)((first + i) / group);
+        row[i]           = j->span->row + t;
+        head[i]          = kv_head * group + (first + i) % group;
+        q[i]             = j->qg + (row[i] * s->heads + head[i]) * 2 * s->head_dim;
+        last[i]          = j->span->position + t;
+        farthest         = last[i] > farthest ? last[i] : farthest;
+        total[i].out     = out[0][i];
+        part[i].out      = out[1][i];
+    }
+    attend_partition(j, kv_head, 0, nq, q, last, total);
+    for (uint32_t p = 1; p <= farthest / K_PARTITION; p++) {
+        attend_partition(j, kv_head, p, nq, q, last, part);
+        for (unsigned i = 0; i < nq; i++)
+            if (last[i] / K_PARTITION >= p) merge(&j->b->isa, &total[i], &part[i], s->head_dim);
+    }
+    for (unsigned i = 0; i < nq; i++) emit(j, row[i], head[i], &total[i]);
+}
+
+static void tiles_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    const attention_job     *j       = arg;
+    const k_attention_shape *s       = &j->b->limits.attention;
+    const size_t             queries = (size_t)j->span->n * (s->heads / s->kv_heads);
+    const size_t             tiles   = (queries + ATTENTION_TILE - 1) / ATTENTION_TILE;
+    /* Later rows see more keys: dealing tiles out in turn balances the threads. */
+    for (size_t u = thread; u < tiles * s->kv_heads; u += n_threads) {
+        const size_t first = u / s->kv_heads * ATTENTION_TILE, left = queries - first;
+        attend_tile(j, u % s->kv_heads, first, left < ATTENTION_TILE ? (unsigned)left : ATTENTION_TILE);
+    }
+}
+
+/* ---- one row, a partition a unit ---- */
+
+static partial *split_partial(const attention_job *j, partial *p, size_t head, uint32_t partition)
+{
+    const size_t size = (size_t)j->b->limits.attention.head_dim + 2;
+    float       *at   = j->b->partials + (head * j->n_partitions + partition) * size;
+    *p                = (partial){.max = at[0], .sum = at[1], .out = at + 2};
+    return p;
+}
+
+static void split_unit(const attention_job *j, size_t kv_head, uint32_t partition)
+{
+    const k_attention_shape *s     = &j->b->limits.attention;
+    const size_t             group = s->heads / s->kv_heads;
+    const uint32_t           mine  = j->span->position + (j->row - j->span->row);
+    for (size_t g = 0; g < group; g += ATTENTION_TILE) {
+        const unsigned nq = group - g < ATTENTION_TILE ? (unsigned)(group - g) : ATTENTION_TILE;
+        const float   *q[ATTENTION_TILE];
+        uint32_t       last[ATTENTION_TILE];
+        partial        p[ATTENTION_TILE];
+        for (unsigned i = 0; i < nq; i++) {
+            const size_t head = kv_head * group + g + i;
+            q[i]              = j->qg + ((size_t)j->row * s->heads + head) * 2 * s->head_dim;
+            last[i]           = mine;
+            (void)split_partial(j, &p[i], head, partition);
+        }
+        attend_partition(j, kv_head, partition, nq, q, last, p);
+        for (unsigned i = 0; i < nq; i++) p[i].out[-2] = p[i].max, p[i].out[-1] = p[i].sum;
+    }
+}
+
+static void split_part(void *arg, uint32_t thread, uint32_t n_threads)
+{
+    const attention_job     *j = arg;
+    const k_attention_shape *s = &j->b->limits.attention;
+    size_t                   begin, end;
+    pool_cut((size_t)s->kv_heads * j->n_partitions, 1, thread, n_threads, &begin, &end);
+    for (size_t u = begin; u < end; u++) split_unit(j, u / j->n_partitions, (uint32_t)(u % j->n_partitions));
+    pool_barrier(j->b->pool);
+    pool_cut(s->heads, 1, thread, n_threads, &begin, &end);
+    for (size_t h = begin; h < end; h++) {
+        partial total, part;
+        (void)split_partial(j, &total, h, 0);
+        for (uint32_t p = 1; p < j->n_partitions; p++)
+            merge(&j->b->isa, &total, split_partial(j, &part, h, p), s->head_dim);
+        emit(j, j->row, h, &total);
+    }
+}
+
+void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
+                   const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages)
+{
+    cpu_backend             *b     = cpu_of(k);
+    const k_attention_shape *s     = &b->limits.attention;
+    const size_t             size  = b->limits.kv == K_KV_F32 ? 4 : 2;
+    store_job                store = {.b = b, .qg = buf_f32(qg), .keys = buf_f32(keys), .values = buf_f32(values),
+                                      .q_gain = buf_f32(q_gain), .k_gain = buf_f32(k_gain), .k_pages = k_pages->data,
+                                      .v_pages = v_pages->data};
+    attention_job            job   = {.b = b, .y = buf_f32(y), .qg = buf_f32(qg), .k_pages = k_pages->data,
+                                      .v_pages = v_pages->data, .page_bytes = K_PAGE * s->head_dim * size};
+    for (uint32_t i = 0; i < b->step->n_spans; i++) {
+        const k_span *span = &b->step->spans[i];
+        store.span = job.span = span;
+        for_rows(b, store_row, &store, span->n, 4 * (size_t)(s->heads + s->kv_heads) * s->head_dim);
+        const uint32_t threads = pool_threads(b->pool), last = span->position + span->n - 1;
+        if (span->n * s->kv_heads >= 2 * threads || last < K_PARTITION || threads == 1) {
+            pool_run(b->pool, tiles_part, &job);
+            continue;
+        }
+        for (job.row = span->row; job.row < span->row + span->n; job.row++) {
+            job.n_partitions = (span->position + (job.row - span->row)) / K_PARTITION + 1;
+            pool_run(b->pool, split_part, &job);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+/* kernels/cpu/scalar/linear.c - dot products over every storage format, in
+ * plain C and in the order that linear_layout.h states. */
+#include "base/bytes.h"
+#include "base/half.h"
+#include "kernels/cpu/scalar/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NIBBLES = 8 };
+
+/* Element i of a row of floats in one of the three types; 0 beyond n. */
+static float float_at(const uint8_t *p, k_float type, size_t i, size_t n)
+{
+    if (i >= n) return 0.0f;
+    switch (type) {
+    case K_FLOAT_F32: return load_f32(p + 4 * i);
+    case K_FLOAT_F16: return f16_to_f32(load_u16(p + 2 * i));
+    case K_FLOAT_BF16: return bf16_to_f32(load_u16(p + 2 * i));
+    }
+    return 0.0f;
+}
+
+static k_float dense_type(k_format f)
+{
+    return f == K_F32 ? K_FLOAT_F32 : f == K_F16 ? K_FLOAT_F16 : K_FLOAT_BF16;
+}
+
+/* The code that lane l of vector v of block b holds; 0 beyond the row. */
+static float code_at(const lin_weight *w, const uint8_t *row, size_t b, size_t v, size_t l)
+{
+    if (w->format == K_AFFINE8) return (float)row[b * w->group + v * LANES + l];
+    const size_t word = b * LANES + l;
+    if (word >= w->cols / NIBBLES) return 0.0f;
+    return (float)(load_u32(row + 4 * word) >> (4 * v) & 15u);
+}
+
+/* The group whose scale lane l of block b has. */
+static size_t group_at(const lin_weight *w, size_t b, size_t l)
+{
+    return w->format == K_AFFINE8 ? b : (b * LANES + l) * NIBBLES / w->group;
+}
+
+static void expand(const lin_weight *w, size_t row0, size_t n, float *panel)
+{
+    const lin_layout lo       = lin_layout_of(w->format, w->group, w->cols);
+    const size_t     n_groups = lo.affine ? w->cols / w->group : 0;
+    memset(panel, 0, lin_panel_floats(&lo) * sizeof *panel);
+    for (size_t r = 0; r < n; r++) {
+        const uint8_t *row = w->data + (row0 + r) * w->row_bytes;
+        if (!lo.affine) {
+            for (size_t i = 0; i < w->cols; i++)
+                panel[(i / LANES * PANEL_ROWS + r) * LANES + i % LANES] =
+                    float_at(row, dense_type(w->format), i, w->cols);
+            continue;
+        }
+        const uint8_t *scales = w->scales + (row0 + r) * w->scale_row_bytes;
+        const uint8_t *biases = w->biases + (row0 + r) * w->scale_row_bytes;
+        for (size_t c = 0; c < lo.n_chunks; c++) {
+            float *to = panel + c * lo.panel_chunk + r * LANES;
+            for (size_t l = 0; l < LANES; l++) to[l] = float_at(biases, w->scale_type, c * LANES + l, n_groups);
+            to += PANEL_ROWS * LANES;
+            for (size_t i = 0; i < lin_chunk_blocks(&lo, c); i++) {
+                const size_t b = c * lo.chunk_blocks + i;
+                for (size_t l = 0; l < LANES; l++)
+                    to[l] = float_at(scales, w->scale_type, group_at(w, b, l), n_groups);
+                to += PANEL_ROWS * LANES;
+                for (size_t v = 0; v < lo.nv; v++) {
+                    for (size_t l = 0; l < LANES; l++) to[l] = code_at(w, row, b, v, l);
+                    to += PANEL_ROWS * LANES;
+                }
+            }
+        }
+    }
+}
+
+/* One chunk of one panel row times one prepared row into acc [16]. */
+static void chunk_dot(const lin_layout *lo, size_t c, float *acc, const float *x, const float *panel)
+{
+    enum { STRIDE = PANEL_ROWS * LANES };
+    x += c * lo->x_chunk;
+    panel += c * lo->panel_chunk;
+    if (lo->affine) {
+        for (size_t l = 0; l < LANES; l++) acc[l] = fmaf(panel[l], x[l], acc[l]);
+        panel += STRIDE;
+        x += LANES;
+    }
+    for (size_t b = 0; b < lin_chunk_blocks(lo, c); b++) {
+        if (!lo->affine) {
+            for (size_t l = 0; l < LANES; l++) acc[l] = fmaf(panel[l], x[l], acc[l]);
+            panel += STRIDE;
+            x += LANES;
+            continue;
+        }
+        const float *scale      = panel;
+        float        tmp[LANES] = {0};
+        panel += STRIDE;
+        for (size_t v = 0; v < lo->nv; v++, panel += STRIDE, x += LANES)
+            for (size_t l = 0; l < LANES; l++) tmp[l] = fmaf(panel[l], x[l], tmp[l]);
+        for (size_t l = 0; l < LANES; l++) acc[l] = fmaf(tmp[l], scale[l], acc[l]);
+    }
+}
+
+static void tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
+                 size_t chunk0, size_t chunk1)
+{
+    for (size_t c = chunk0; c < chunk1; c++)
+        for (unsigned j = 0; j < m; j++)
+            for (size_t r = 0; r < PANEL_ROWS; r++)
+                chunk_dot(lo, c, acc + (j * PANEL_ROWS + r) * LANES, x[j], panel + r * LANES);
+}
+
+static void reduce(float *sums, const float *acc, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float a[LANES];
+        memcpy(a, acc + i * LANES, sizeof a);
+        sums[i] = lanes_sum(a);
+    }
+}
+
+/* The code (or dense element) stream of one row, without a panel. */
+static void dot_row(const lin_weight *w, const lin_layout *lo, size_t r, const float *x, float *y)
+{
+    const uint8_t *row        = w->data + r * w->row_bytes;
+    float          acc[LANES] = {0};
+    if (!lo->affine) {
+        for (size_t i = 0; i < (size_t)lo->n_blocks * LANES; i++)
+            acc[i % LANES] = fmaf(float_at(row, dense_type(w->format), i, w->cols), x[i], acc[i % LANES]);
+        *y = lanes_sum(acc);
+        return;
+    }
+    const size_t   n_groups = w->cols / w->group;
+    const uint8_t *scales = w->scales + r * w->scale_row_bytes, *biases = w->biases + r * w->scale_row_bytes;
+    for (size_t c = 0; c < lo->n_chunks; c++) {
+        const float *xc = x + c * lo->x_chunk;
+        for (size_t l = 0; l < LANES; l++)
+            acc[l] = fmaf(float_at(biases, w->scale_type, c * LANES + l, n_groups), xc[l], acc[l]);
+        xc += LANES;
+        for (size_t i = 0; i < lin_chunk_blocks(lo, c); i++) {
+            const size_t b          = c * lo->chunk_blocks + i;
+            float        tmp[LANES] = {0};
+            for (size_t v = 0; v < lo->nv; v++, xc += LANES)
+                for (size_t l = 0; l < LANES; l++) tmp[l] = fmaf(code_at(w, row, b, v, l), xc[l], tmp[l]);
+            for (size_t l = 0; l < LANES; l++)
+                acc[l] = fmaf(tmp[l], float_at(scales, w->scale_type, group_at(w, b, l), n_groups), acc[l]);
+        }
+    }
+    *y = lanes_sum(acc);
+}
+
+static void dot(const lin_weight *w, size_t row0, size_t n_rows, const float *const *x, unsigned m, float *const *y)
+{
+    const lin_layout lo = lin_layout_of(w->format, w->group, w->cols);
+    for (unsigned j = 0; j < m; j++)
+        for (size_t r = 0; r < n_rows; r++) dot_row(w, &lo, row0 + r, x[j], &y[j][r]);
+}
+
+void cpu_scalar_linear(cpu_isa *t)
+{
+    t->lin_dot    = dot;
+    t->lin_expand = expand;
+    t->lin_tile   = tile;
+    t->lin_reduce = reduce;
+}

@@ -1,0 +1,201 @@
+/* kernels/cpu/x86/avx2.c - the inner loops with two registers for 16 lanes. */
+#include "kernels/cpu/isa.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+#define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+enum { TILE_M = 3, TILE_N = 2, DELTA_TILE = 1, SCORE_KEYS = 1, VALUE_TILE = 1, DOT_R1 = 2, DOT_RM = 1, BURN_CHAINS = 6 };
+
+typedef struct vf {
+    __m256 lo, hi;
+} vf;
+typedef struct vi {
+    __m256i lo, hi;
+} vi;
+
+INLINE vf vf_zero(void)
+{
+    return (vf){_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+INLINE vf vf_set1(float x)
+{
+    return (vf){_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+INLINE vf vf_load(const float *p)
+{
+    return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+INLINE void vf_store(float *p, vf v)
+{
+    _mm256_storeu_ps(p, v.lo);
+    _mm256_storeu_ps(p + 8, v.hi);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    float t[LANES] = {0};
+    memcpy(t, p, n * sizeof *p);
+    return vf_load(t);
+}
+INLINE void vf_store_n(float *p, vf v, size_t n)
+{
+    float t[LANES];
+    vf_store(t, v);
+    memcpy(p, t, n * sizeof *p);
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    return (vf){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    return (vf){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    return (vf){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    return (vf){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return (vf){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+/* With a NaN in b the result is b, as in scalar/math.h. */
+INLINE vf vf_max(vf a, vf b)
+{
+    return (vf){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    return (vf){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+INLINE vf vf_neg(vf a)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (vf){_mm256_xor_ps(a.lo, sign), _mm256_xor_ps(a.hi, sign)};
+}
+INLINE vf vf_abs(vf a)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (vf){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+INLINE __m256 scale_pow2(__m256 p, __m256 t)
+{
+    const __m256i bias = _mm256_set1_epi32(127);
+    const __m256i n    = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4B400000));
+    const __m256i half = _mm256_srai_epi32(n, 1);
+    const __m256i a    = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    const __m256i b    = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
+}
+/* p * 2^n, where t = n + MATH_ROUND; in two steps, see scalar/math.h. */
+INLINE vf vf_scale_pow2(vf p, vf t)
+{
+    return (vf){scale_pow2(p.lo, t.lo), scale_pow2(p.hi, t.hi)};
+}
+INLINE float vf_sum(vf v)
+{
+    const __m256 a = _mm256_add_ps(v.lo, v.hi);
+    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+INLINE __m256 bf16_lanes(__m128i h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+INLINE vf vf_load_bf16(const void *p)
+{
+    const __m128i *h = p;
+    return (vf){bf16_lanes(_mm_loadu_si128(h)), bf16_lanes(_mm_loadu_si128(h + 1))};
+}
+INLINE vf vf_load_bf16_n(const void *p, size_t n)
+{
+    uint16_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load_bf16(t);
+}
+INLINE vf vf_load_f16(const void *p)
+{
+    const __m128i *h = p;
+    return (vf){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
+}
+INLINE vf vf_load_f16_n(const void *p, size_t n)
+{
+    uint16_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load_f16(t);
+}
+INLINE vf vf_load_f32(const void *p)
+{
+    return vf_load(p);
+}
+INLINE vf vf_load_f32_n(const void *p, size_t n)
+{
+    float t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vf_load(t);
+}
+INLINE vi vi_load(const void *p)
+{
+    const __m256i *w = p;
+    return (vi){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
+}
+INLINE vi vi_load_n(const void *p, size_t n)
+{
+    uint32_t t[LANES] = {0};
+    memcpy(t, p, n * sizeof *t);
+    return vi_load(t);
+}
+INLINE __m256 nibble(__m256i words, const int s)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, 4 * s), _mm256_set1_epi32(15)));
+}
+/* Nibble s of every word. */
+INLINE vf vf_nibble(vi words, const int s)
+{
+    return (vf){nibble(words.lo, s), nibble(words.hi, s)};
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const void *)p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+/* Which of a chunk's 16 scales each lane of its first block has. */
+INLINE vi vi_scale_lanes(const bool four, uint32_t group)
+{
+    if (!four) return (vi){_mm256_setzero_si256(), _mm256_setzero_si256()};
+    const __m128i shift = _mm_cvtsi32_si128(group == 32 ? 2 : group == 64 ? 3 : 4);
+    return (vi){_mm256_srl_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), shift),
+                _mm256_srl_epi32(_mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15), shift)};
+}
+INLINE __m256 pick(vf scales, __m256i index)
+{
+    const __m256 a = _mm256_permutevar8x32_ps(scales.lo, index), b = _mm256_permutevar8x32_ps(scales.hi, index);
+    return _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28))); /* bit 3: the upper eight */
+}
+INLINE vf vf_pick(vf scales, vi lane, int offset)
+{
+    const __m256i o = _mm256_set1_epi32(offset);
+    return (vf){pick(scales, _mm256_add_epi32(lane.lo, o)), pick(scales, _mm256_add_epi32(lane.hi, o))};
+}
+
+#include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/delta.h"
+#include "kernels/cpu/lanes/linear.h"
+#include "kernels/cpu/lanes/rows.h"
+
+void cpu_isa_avx2(cpu_isa *t)
+{
+    t->name = "avx2";
+    lanes_rows(t);
+    lanes_delta(t);
+    lanes_linear(t);
+    lanes_attention(t);
+}

@@ -1,0 +1,168 @@
+/* kernels/cpu/x86/avx512.c - the inner loops with one register for 16 lanes. */
+#include "kernels/cpu/isa.h"
+
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+#define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+enum { TILE_M = 6, TILE_N = 4, DELTA_TILE = 4, SCORE_KEYS = 4, VALUE_TILE = 4, DOT_R1 = 4, DOT_RM = 2, BURN_CHAINS = 12 };
+
+typedef __m512  vf;
+typedef __m512i vi;
+
+INLINE __mmask16 first(size_t n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+INLINE vf vf_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+INLINE vf vf_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+INLINE vf vf_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(first(n), p);
+}
+INLINE void vf_store(float *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+INLINE void vf_store_n(float *p, vf v, size_t n)
+{
+    _mm512_mask_storeu_ps(p, first(n), v);
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+/* With a NaN in b the result is b, as in scalar/math.h. */
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+INLINE vf vf_neg(vf a)
+{
+    return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f));
+}
+INLINE vf vf_abs(vf a)
+{
+    return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a);
+}
+/* p * 2^n, where t = n + MATH_ROUND; in two steps, see scalar/math.h. */
+INLINE vf vf_scale_pow2(vf p, vf t)
+{
+    const vi bias = _mm512_set1_epi32(127);
+    const vi n    = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(0x4B400000));
+    const vi half = _mm512_srai_epi32(n, 1);
+    const vi a = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+    const vi b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+    return _mm512_mul_ps(_mm512_mul_ps(p, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
+}
+INLINE float vf_sum(vf v)
+{
+    const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+INLINE vf bf16_lanes(__m256i h)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+INLINE vf vf_load_bf16(const void *p)
+{
+    return bf16_lanes(_mm256_loadu_si256(p));
+}
+INLINE vf vf_load_bf16_n(const void *p, size_t n)
+{
+    return bf16_lanes(_mm256_maskz_loadu_epi16(first(n), p));
+}
+INLINE vf vf_load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+INLINE vf vf_load_f16_n(const void *p, size_t n)
+{
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
+}
+INLINE vf vf_load_f32(const void *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE vf vf_load_f32_n(const void *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps(first(n), p);
+}
+INLINE vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+INLINE vi vi_load_n(const void *p, size_t n)
+{
+    return _mm512_maskz_loadu_epi32(first(n), p);
+}
+/* Nibble s of every word.  The permute looks at the low four bits of its index
+ * alone, so a table of 0..15 both masks and converts. */
+INLINE vf vf_nibble(vi words, const int s)
+{
+    const vf table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_permutexvar_ps(s == 0 ? words : _mm512_srli_epi32(words, (unsigned)(4 * s)), table);
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+}
+/* Which of a chunk's 16 scales each lane of its first block has. */
+INLINE vi vi_scale_lanes(const bool four, uint32_t group)
+{
+    if (!four) return _mm512_setzero_si512();
+    const vi lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_srl_epi32(lane, _mm_cvtsi32_si128(group == 32 ? 2 : group == 64 ? 3 : 4));
+}
+INLINE vf vf_pick(vf scales, vi lane, int offset)
+{
+    return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32(offset)), scales);
+}
+
+#include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/delta.h"
+#include "kernels/cpu/lanes/linear.h"
+#include "kernels/cpu/lanes/rows.h"
+
+void cpu_isa_avx512(cpu_isa *t)
+{
+    t->name = "avx512";
+    lanes_rows(t);
+    lanes_delta(t);
+    lanes_linear(t);
+    lanes_attention(t);
+}

@@ -1,0 +1,171 @@
+/* kernels/kernels.h - what a backend can do.  model/ and state/ see this and no more.
+ *
+ * A backend owns buffers and weights and runs operations over the rows of one
+ * step.  Operations return nothing: a backend that fails remembers it, turns
+ * every later operation of the step into a no-op, and finish() tells.
+ *
+ * T = rows of the step.  A row's bits never depend on the other rows, on how
+ * rows were cut into steps or on the number of threads (docs/EXACTNESS.md).
+ * Buffers named x, y, ... hold f32 [T, columns] unless a comment says more.
+ * One thread at a time calls into a backend. */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include "weir/base.h"
+
+#include <stdbool.h>
+
+enum { KERNELS_ABI = 1 }; /* raise on any change below */
+
+typedef struct kernels  kernels;
+typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
+typedef struct k_weight k_weight; /* matrices in their storage format            */
+
+/* How a weight matrix is stored.  AFFINE4/8: MLX packing, codes of 4 or 8 bits,
+ * w = scale * code + bias per group of `group` columns (docs/formats). */
+typedef enum k_format { K_F32, K_F16, K_BF16, K_AFFINE4, K_AFFINE8 } k_format;
+typedef enum k_float { K_FLOAT_F32, K_FLOAT_F16, K_FLOAT_BF16 } k_float; /* of scales and biases */
+
+/* Where one matrix's bytes are; scales and biases for affine formats alone. */
+typedef struct k_matrix {
+    const void *data, *scales, *biases;
+} k_matrix;
+
+/* `mats` matrices [rows, cols] of one form (the experts of a layer; else 1).
+ * The bytes are borrowed: they stay where they are, at any alignment, as long
+ * as the weight lives.  The array `mat` is copied. */
+typedef struct k_weight_desc {
+    k_format        format;
+    uint32_t        mats, rows, cols;
+    uint32_t        group;      /* affine only; divides cols */
+    k_float         scale_type; /* affine only */
+    const k_matrix *mat;        /* [mats] */
+} k_weight_desc;
+
+/* Positions per page of the key/value cache, and keys per block of the online
+ * softmax: the block boundaries are a part of the contract. */
+enum { K_PAGE = 64 };
+/* Positions that one partial softmax covers before results are merged. */
+enum { K_PARTITION = 1024 };
+
+typedef enum k_kv_format { K_KV_BF16, K_KV_F32 } k_kv_format;
+
+/* Consecutive rows of one sequence.  State slots: the recurrence reads
+ * slot_in and leaves slot_out (equal: in place). */
+typedef struct k_span {
+    uint32_t        row, n;   /* rows row .. row+n-1 of the step */
+    uint32_t        position; /* of the first one in its sequence */
+    uint32_t        slot_in, slot_out;
+    const uint32_t *pages; /* page of positions K_PAGE*i ..; covers position + n */
+} k_span;
+
+/* A ragged batch of rows; host memory that lives until finish(). */
+typedef struct k_step {
+    uint32_t        n_rows, n_spans;
+    const uint32_t *ids;   /* [n_rows] tokens */
+    const k_span   *spans; /* [n_spans], rows ascending, covering all rows */
+} k_step;
+
+/* y [T, rows of w] = x w^T for one matrix that shares x with others. */
+typedef struct k_linear_job {
+    const k_weight *w;
+    k_buf          *y;
+} k_linear_job;
+
+/* Sizes of the gated delta rule, equal for all layers. */
+typedef struct k_delta_shape {
+    uint32_t key_heads, value_heads, key_dim, value_dim, conv_kernel;
+} k_delta_shape;
+
+/* Sizes of softmax attention, equal for all layers. */
+typedef struct k_attention_shape {
+    uint32_t heads, kv_heads, head_dim, rotary_dim;
+    float    eps; /* of the query and key norms */
+} k_attention_shape;
+
+/* The most a step may bring, so that workspaces can be taken once. */
+typedef struct k_limits {
+    uint32_t          max_rows;      /* rows in one step */
+    uint32_t          max_cols;      /* widest input of a linear */
+    uint32_t          max_positions; /* in one sequence */
+    uint32_t          experts, experts_per_token, expert_cols; /* expert_cols: input of the experts' down projection */
+    k_attention_shape attention;
+    k_delta_shape     delta;
+    k_kv_format       kv;
+    const double     *inv_freq; /* [rotary_dim / 2] radians per position; copied */
+    float             rope_scale; /* multiplies sine and cosine (YaRN); else 1 */
+} k_limits;
+
+struct kernels {
+    const char *name; /* "cpu", "cuda" */
+    const char *isa;  /* instruction set in use */
+
+    uint32_t (*threads)(const kernels *k); /* of the host that work for it */
+
+    /* Buffers are zeroed and take physical memory when touched. */
+    weir_status (*buf_new)(kernels *k, uint64_t bytes, k_buf **out, weir_error *err);
+    void (*buf_free)(kernels *k, k_buf *b); /* NULL is allowed */
+    void (*buf_write)(kernels *k, k_buf *b, uint64_t offset, const void *from, uint64_t bytes);
+    void (*buf_read)(kernels *k, const k_buf *b, uint64_t offset, void *to, uint64_t bytes);
+    void (*buf_zero)(kernels *k, k_buf *b, uint64_t offset, uint64_t bytes);
+    /* A pointer to read results from, valid until the next operation on b. */
+    const void *(*buf_host)(kernels *k, const k_buf *b);
+
+    weir_status (*weight_new)(kernels *k, const k_weight_desc *d, k_weight **out, weir_error *err);
+    void (*weight_free)(kernels *k, k_weight *w); /* NULL is allowed */
+
+    /* Takes the workspaces; once, before the first step.  workspace_bytes tells
+     * their size without taking them. */
+    weir_status (*reserve)(kernels *k, const k_limits *limits, weir_error *err);
+    uint64_t (*workspace_bytes)(const kernels *k, const k_limits *limits);
+
+    /* Starts a step: the operations below mean its rows and spans. */
+    void (*begin)(kernels *k, const k_step *s);
+    weir_status (*finish)(kernels *k, weir_error *err); /* wait; first failure of the step */
+
+    /* x [T, cols of table] = rows `ids` of the table. */
+    void (*embed)(kernels *k, k_buf *x, const k_weight *table);
+    /* y = x / sqrt(mean(x^2) + eps) * gain, rows of n columns.  y may be x. */
+    void (*rmsnorm)(kernels *k, k_buf *y, const k_buf *x, const k_buf *gain, uint32_t n, float eps, uint32_t rows);
+    /* All jobs over the same x: y_j = x w_j^T, in the lane order of w's format. */
+    void (*linear)(kernels *k, const k_buf *x, uint32_t rows, const k_linear_job *jobs, uint32_t n_jobs);
+    /* x += y over `rows` rows of n columns. */
+    void (*add)(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows);
+    /* y = silu(gate) * up. */
+    void (*swiglu)(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32_t n, uint32_t rows);
+    /* y[i] = x[rows[i]], i < n_rows, n columns. */
+    void (*gather)(kernels *k, k_buf *y, const k_buf *x, uint32_t n, const uint32_t *rows, uint32_t n_rows);
+
+    /* qkv [T, C] -> y [T, C] = silu(causal depthwise convolution), C = 2*key_heads*key_dim +
+     * value_heads*value_dim.  taps [kernel, C], oldest first.  tail [slot][kernel-1][C]: the last
+     * inputs before the span, oldest first; left behind for the next span. */
+    void (*conv)(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps, k_buf *tail);
+    /* The gated delta rule: qkv [T, C] after conv, a, b [T, value_heads];
+     * decay_rate [value_heads] = -exp(A_log); dt_bias [value_heads];
+     * state [slot][value_head][key_dim][value_dim]; y [T, value_heads*value_dim].  qkv, a and b
+     * are used up. */
+    void (*delta)(kernels *k, k_buf *y, k_buf *qkv, k_buf *a, k_buf *b, const k_buf *decay_rate, const k_buf *dt_bias,
+                  k_buf *state);
+    /* y = rmsnorm per value head * gain [value_dim] * silu(z).  y may be x. */
+    void (*gated_norm)(kernels *k, k_buf *y, const k_buf *x, const k_buf *z, const k_buf *gain, float eps);
+
+    /* qg [T, heads*2*head_dim] (query, gate per head), kv rows as projected.  Norms queries and
+     * keys, rotates them, stores keys and values in the pages, attends causally over everything
+     * stored so far and multiplies with sigmoid(gate): y [T, heads*head_dim].
+     * k_pages, v_pages [page][kv_head][K_PAGE][head_dim] in the cache's format. */
+    void (*attention)(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
+                      const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages);
+
+    /* Mixture of experts.  route: logits [T, experts] -> the best per row, highest first, ties to
+     * the lower id, with weights softmaxed over the chosen ones; kept for the next two.
+     * expert_linear: y [T*per_token, rows of w]; x has T rows (shared by a row's experts) or
+     * T*per_token rows (from_slots).  combine: y = sum of weight * x over a row's slots in order
+     * + sigmoid(shared_gate [T, 1]) * shared. */
+    void (*route)(kernels *k, const k_buf *logits);
+    void (*expert_linear)(kernels *k, const k_buf *x, bool from_slots, const k_linear_job *jobs, uint32_t n_jobs);
+    void (*combine)(kernels *k, k_buf *y, const k_buf *x, const k_buf *shared, const k_buf *shared_gate, uint32_t n);
+
+    void (*close)(kernels *k);
+};
+
+#endif

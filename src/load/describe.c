@@ -1,0 +1,84 @@
+/* load/describe.c - sizes that names and shapes alone tell. */
+#include "load/load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Multiply-adds of one token in the matrices of one layer; `active` experts. */
+static uint64_t layer_macs(const model_config *c, config_layer kind, uint64_t active)
+{
+    const uint64_t H = c->hidden_size, V = (uint64_t)c->delta.value_heads * c->delta.value_dim;
+    const uint64_t K = (uint64_t)c->delta.key_heads * c->delta.key_dim;
+    const uint64_t q = (uint64_t)c->attention.heads * c->attention.head_dim;
+    const uint64_t kv = (uint64_t)c->attention.kv_heads * c->attention.head_dim;
+    const uint64_t mixer = kind == CONFIG_FULL ? H * (2 * q + 2 * kv) + H * q
+                                               : H * (2 * K + V) + H * V + 2 * H * c->delta.value_heads + H * V;
+    if (c->n_experts == 0) return mixer + 3 * H * c->intermediate_size;
+    return mixer + H * c->n_experts + 3 * H * c->expert_size * active + 3 * H * c->shared_size + H;
+}
+
+/* Vectors and taps of one layer. */
+static uint64_t layer_vectors(const model_config *c, config_layer kind)
+{
+    const k_delta_shape *d = &c->delta;
+    const uint64_t       C = 2 * (uint64_t)d->key_heads * d->key_dim + (uint64_t)d->value_heads * d->value_dim;
+    return 2 * (uint64_t)c->hidden_size + (kind == CONFIG_FULL ? 2 * (uint64_t)c->attention.head_dim
+                                                               : C * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim);
+}
+
+/* Is this one of the experts' tensors, of which a token reads but a few? */
+static bool is_expert(const checkpoint_tensor *t)
+{
+    return strstr(t->name, ".experts.") != NULL || strstr(t->name, ".switch_mlp.") != NULL;
+}
+
+/* "affine4 g64" for a packed tensor, its type's name otherwise. */
+static void format_name(char *out, size_t size, const checkpoint *c, const checkpoint_tensor *t)
+{
+    char              module[256];
+    bool              quantised = false;
+    config_quant_form form;
+    const size_t      len = strlen(t->name);
+    const bool        weight = len > 7 && strcmp(t->name + len - 7, ".weight") == 0;
+    (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
+    if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
+        (void)snprintf(out, size, "affine%u g%u", form.bits, form.group);
+        return;
+    }
+    (void)snprintf(out, size, "%s", t->type_name);
+    for (char *p = out; *p != '\0'; p++)
+        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+}
+
+void load_describe(load_description *out, const checkpoint *ck)
+{
+    memset(out, 0, sizeof *out);
+    const config      *file = checkpoint_config(ck);
+    const model_config c    = load_config(file);
+    const uint64_t     head = (uint64_t)c.vocab_size * c.hidden_size;
+    for (uint32_t i = 0; i < c.n_layers; i++) {
+        const uint64_t vectors = layer_vectors(&c, file->layers[i]);
+        out->parameters += layer_macs(&c, file->layers[i], c.n_experts) + vectors;
+        out->active_parameters += layer_macs(&c, file->layers[i], c.experts_per_token) + vectors;
+        out->macs_per_token += layer_macs(&c, file->layers[i], c.experts_per_token);
+    }
+    out->macs_per_token += head;
+    const uint64_t embeddings = c.hidden_size + head * (file->tie_word_embeddings ? 1 : 2);
+    out->parameters += embeddings;
+    out->active_parameters += embeddings;
+
+    uint64_t largest = 0;
+    for (size_t i = 0; i < checkpoint_count(ck); i++) {
+        const checkpoint_tensor *t = checkpoint_at(ck, i);
+        if (t->part != CHECKPOINT_TRUNK && (t->part != CHECKPOINT_HEAD || file->tie_word_embeddings)) continue;
+        out->weights_bytes += t->bytes;
+        const bool embedding = strncmp(t->name, "embed_tokens.", 13) == 0;
+        if (is_expert(t)) out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
+        else if (embedding && !file->tie_word_embeddings) out->bytes_per_token += t->bytes / c.vocab_size;
+        else out->bytes_per_token += t->bytes;
+        if (t->bytes > largest && !embedding && t->part == CHECKPOINT_TRUNK) {
+            largest = t->bytes;
+            format_name(out->format, sizeof out->format, ck, t);
+        }
+    }
+}

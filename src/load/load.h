@@ -1,0 +1,39 @@
+/* load/load.h - checkpoint -> model: names bound, shapes checked, conventions undone. */
+#ifndef LOAD_H
+#define LOAD_H
+
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+
+/* The model's sizes out of the checkpoint's config. */
+model_config load_config(const config *c);
+
+/* Rotary frequencies [rotary_dim / 2] and the factor on sine and cosine, for
+ * k_limits.  WEIR_UNSUPPORTED for a kind of scaling that is not implemented. */
+weir_status load_rope(const config *c, double *inv_freq, float *rope_scale, weir_error *err);
+
+/* Makes all weights on the backend; matrices stay in the checkpoint's mapping,
+ * which must outlive the model.  Every parameter is bound exactly once: what
+ * is missing, unexpected, of a wrong shape or of a format without kernels is
+ * named (WEIR_FORMAT, WEIR_UNSUPPORTED).  On failure *out is all zero. */
+weir_status load_model(model *out, kernels *k, checkpoint *c, weir_error *err);
+void        load_free(model *m, kernels *k); /* all zero is allowed */
+
+/* Bytes that load_model converts into memory of its own (norms, taps, rates). */
+uint64_t load_converted_bytes(const model_config *c);
+
+/* What one reads off the names and shapes alone. */
+typedef struct load_description {
+    uint64_t parameters, active_parameters;
+    uint64_t weights_bytes;   /* trunk and head as stored */
+    uint64_t bytes_per_token; /* of these, read for one token */
+    uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
+    char     format[32];      /* that most matrix bytes have: "bf16", "affine4 g64" */
+} load_description;
+void load_describe(load_description *out, const checkpoint *c);
+
+/* A checkpoint in memory with random weights of a published shape ("0.8b", ...)
+ * in a format ("bf16", "f16", "f32", "affine4", "affine8"). */
+weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err);
+
+#endif

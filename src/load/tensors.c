@@ -1,0 +1,299 @@
+/* load/tensors.c - tensors of a checkpoint as weights and vectors of a backend. */
+#include "load/tensors.h"
+
+#include "base/mem.h"
+#include "quant/dense.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_MAX_LEN = 256 };
+
+static bool failed(const binder *b)
+{
+    return b->st != WEIR_OK;
+}
+
+static void note_missing(binder *b, const char *name)
+{
+    const size_t len = strlen(b->missing);
+    if (b->n_missing++ < 8)
+        (void)snprintf(b->missing + len, sizeof b->missing - len, "%s%s", len > 0 ? ", " : "", name);
+}
+
+weir_status bind_finish(binder *b)
+{
+    if (failed(b)) return b->st;
+    if (b->n_missing > 0)
+        return b->st = status_fail(b->err, WEIR_FORMAT, "%s: %zu tensors are missing: %s%s", checkpoint_path(b->c),
+                                   b->n_missing, b->missing, b->n_missing > 8 ? ", ..." : "");
+    return b->st = checkpoint_unexpected(b->c, b->err);
+}
+
+bool bind_exists(const binder *b, checkpoint_part part, const char *name)
+{
+    char weight[NAME_MAX_LEN];
+    (void)snprintf(weight, sizeof weight, "%s.weight", name);
+    return checkpoint_find(b->c, part, name) != NULL || checkpoint_find(b->c, part, weight) != NULL;
+}
+
+/* Takes a tensor of the given shape; NULL (and a note or a failure) otherwise. */
+static const checkpoint_tensor *take(binder *b, checkpoint_part part, const char *name, int rank, const uint64_t *shape)
+{
+    if (failed(b)) return NULL;
+    if (checkpoint_find(b->c, part, name) == NULL) {
+        note_missing(b, name);
+        return NULL;
+    }
+    const checkpoint_tensor *t = NULL;
+    b->st                      = checkpoint_require(b->c, part, name, rank, shape, &t, b->err);
+    return failed(b) ? NULL : t;
+}
+
+static bool float_type(const checkpoint_tensor *t, k_float *out)
+{
+    switch (t->type) {
+    case DTYPE_F32: *out = K_FLOAT_F32; return true;
+    case DTYPE_F16: *out = K_FLOAT_F16; return true;
+    case DTYPE_BF16: *out = K_FLOAT_BF16; return true;
+    default: return false;
+    }
+}
+
+static weir_status wrong_type(binder *b, const checkpoint_tensor *t, const char *expected)
+{
+    return b->st = status_fail(b->err, WEIR_UNSUPPORTED, "%s: tensor %s: expected %s, found %s", t->file, t->raw_name,
+                               expected, t->type_name);
+}
+
+/* ---- matrices ---- */
+
+/* Form and bytes of a [mats, rows, cols] tensor (rank 2 when mats is 0). */
+typedef struct source {
+    k_weight_desc d; /* without mat */
+    k_matrix      first;
+    size_t        row_bytes, scale_row_bytes;
+} source;
+
+static void plain_source(binder *b, checkpoint_part part, const char *name, uint32_t mats, uint32_t rows, uint32_t cols,
+                         source *out)
+{
+    const uint64_t           shape[] = {mats, rows, cols};
+    const checkpoint_tensor *t = take(b, part, name, mats == 0 ? 2 : 3, mats == 0 ? shape + 1 : shape);
+    k_float                  type;
+    if (t == NULL) return;
+    if (!float_type(t, &type)) {
+        (void)wrong_type(b, t, "F32, F16 or BF16 (or MLX affine with .scales)");
+        return;
+    }
+    static const k_format formats[] = {[K_FLOAT_F32] = K_F32, [K_FLOAT_F16] = K_F16, [K_FLOAT_BF16] = K_BF16};
+    out->d                          = (k_weight_desc){.format = formats[type], .cols = cols};
+    out->row_bytes                  = (type == K_FLOAT_F32 ? 4 : 2) * (size_t)cols;
+    out->first.data                 = t->data;
+}
+
+static void affine_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
+                          uint32_t cols, const config_quant_form *form, source *out)
+{
+    char name[NAME_MAX_LEN];
+    if (form->mode != CONFIG_QUANT_AFFINE || (form->bits != 4 && form->bits != 8) ||
+        (form->group != 32 && form->group != 64 && form->group != 128)) {
+        b->st = status_fail(b->err, WEIR_UNSUPPORTED,
+                            "%s: module %s: expected affine with 4 or 8 bits in groups of 32, 64 or 128, found %s with %u "
+                            "bits in groups of %u",
+                            checkpoint_path(b->c), module, form->mode == CONFIG_QUANT_AFFINE ? "affine" : "another mode",
+                            form->bits, form->group);
+        return;
+    }
+    if (cols % form->group != 0) {
+        b->st = status_fail(b->err, WEIR_FORMAT, "%s: module %s: expected columns in whole groups of %u, found %u",
+                            checkpoint_path(b->c), module, form->group, cols);
+        return;
+    }
+    const int      rank     = mats == 0 ? 2 : 3;
+    const uint64_t codes[]  = {mats, rows, (uint64_t)cols * form->bits / 32};
+    const uint64_t groups[] = {mats, rows, cols / form->group};
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    const checkpoint_tensor *w = take(b, part, name, rank, codes + (3 - rank));
+    (void)snprintf(name, sizeof name, "%s.scales", module);
+    const checkpoint_tensor *s = take(b, part, name, rank, groups + (3 - rank));
+    (void)snprintf(name, sizeof name, "%s.biases", module);
+    const checkpoint_tensor *z = take(b, part, name, rank, groups + (3 - rank));
+    if (w == NULL || s == NULL || z == NULL) return;
+    k_float type = K_FLOAT_F32;
+    if (w->type != DTYPE_U32) (void)wrong_type(b, w, "U32");
+    else if (!float_type(s, &type)) (void)wrong_type(b, s, "F32, F16 or BF16");
+    else if (z->type != s->type) (void)wrong_type(b, z, s->type_name);
+    if (failed(b)) return;
+    out->d = (k_weight_desc){
+        .format = form->bits == 4 ? K_AFFINE4 : K_AFFINE8, .cols = cols, .group = form->group, .scale_type = type};
+    out->row_bytes       = (size_t)cols * form->bits / 8;
+    out->scale_row_bytes = cols / form->group * (type == K_FLOAT_F32 ? 4u : 2u);
+    out->first           = (k_matrix){w->data, s->data, z->data};
+}
+
+/* `name` is a module's (name.weight exists or it is quantised) or a bare tensor's. */
+static void find_source(binder *b, checkpoint_part part, const char *name, uint32_t mats, uint32_t rows, uint32_t cols,
+                        source *out)
+{
+    config_quant_form form      = {0};
+    bool              quantised = false;
+    memset(out, 0, sizeof *out);
+    if (failed(b)) return;
+    b->st = checkpoint_quant(b->c, part, name, &quantised, &form, b->err);
+    if (failed(b)) return;
+    if (quantised) {
+        affine_source(b, part, name, mats, rows, cols, &form, out);
+        return;
+    }
+    char weight[NAME_MAX_LEN];
+    (void)snprintf(weight, sizeof weight, "%s.weight", name);
+    const bool bare = checkpoint_find(b->c, part, name) != NULL;
+    plain_source(b, part, bare ? name : weight, mats, rows, cols, out);
+}
+
+static k_weight *make(binder *b, const k_weight_desc *d)
+{
+    k_weight *w = NULL;
+    if (!failed(b)) b->st = b->k->weight_new(b->k, d, &w, b->err);
+    return w;
+}
+
+k_weight *bind_matrix(binder *b, checkpoint_part part, const char *module, uint32_t rows, uint32_t cols)
+{
+    source s;
+    find_source(b, part, module, 0, rows, cols, &s);
+    if (s.first.data == NULL) return NULL;
+    s.d.mats = 1;
+    s.d.rows = rows;
+    s.d.mat  = &s.first;
+    return make(b, &s.d);
+}
+
+/* The bytes `rows` further on. */
+static k_matrix advance(const source *s, size_t rows)
+{
+    const uint8_t *data = s->first.data, *scales = s->first.scales, *biases = s->first.biases;
+    const size_t   step = rows * s->scale_row_bytes;
+    return (k_matrix){data + rows * s->row_bytes, scales == NULL ? NULL : scales + step, biases == NULL ? NULL : biases + step};
+}
+
+k_weight *bind_stack(binder *b, checkpoint_part part, const char *name, const stack_shape *shape)
+{
+    source s;
+    find_source(b, part, name, shape->mats, shape->all_rows, shape->cols, &s);
+    if (s.first.data == NULL) return NULL;
+    k_matrix *mat = mem_alloc(shape->mats, sizeof *mat);
+    if (mat == NULL) {
+        b->st = status_fail(b->err, WEIR_NO_MEMORY, "%s: out of memory", name);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < shape->mats; i++) mat[i] = advance(&s, (size_t)i * shape->all_rows + shape->row0);
+    s.d.mats    = shape->mats;
+    s.d.rows    = shape->rows;
+    s.d.mat     = mat;
+    k_weight *w = make(b, &s.d);
+    mem_free(mat);
+    return w;
+}
+
+k_weight *bind_each(binder *b, checkpoint_part part, const char *prefix, const char *suffix, uint32_t mats,
+                    uint32_t rows, uint32_t cols)
+{
+    k_matrix *mat = mem_zalloc(mats, sizeof *mat);
+    if (mat == NULL) {
+        b->st = status_fail(b->err, WEIR_NO_MEMORY, "%s: out of memory", prefix);
+        return NULL;
+    }
+    source first = {0};
+    for (uint32_t i = 0; i < mats && !failed(b); i++) {
+        char   name[NAME_MAX_LEN];
+        source s;
+        (void)snprintf(name, sizeof name, "%s.%u.%s", prefix, i, suffix);
+        find_source(b, part, name, 0, rows, cols, &s);
+        if (i == 0) first = s;
+        mat[i] = s.first;
+        if (s.first.data != NULL && (s.d.format != first.d.format || s.d.group != first.d.group ||
+                                     s.d.scale_type != first.d.scale_type))
+            b->st = status_fail(b->err, WEIR_UNSUPPORTED, "%s: %s: expected the format of the other experts",
+                                checkpoint_path(b->c), name);
+    }
+    k_weight *w = NULL;
+    if (b->n_missing == 0) {
+        first.d.mats = mats;
+        first.d.rows = rows;
+        first.d.mat  = mat;
+        w            = make(b, &first.d);
+    }
+    mem_free(mat);
+    return w;
+}
+
+/* ---- vectors ---- */
+
+/* The tensor's n numbers as f32 (mem_free), or NULL. */
+static float *numbers(binder *b, checkpoint_part part, const char *name, int rank, const uint64_t *shape, size_t n)
+{
+    const checkpoint_tensor *t = take(b, part, name, rank, shape);
+    k_float                  type;
+    if (t == NULL) return NULL;
+    if (!float_type(t, &type)) {
+        (void)wrong_type(b, t, "F32, F16 or BF16");
+        return NULL;
+    }
+    float *x = mem_alloc(n, sizeof *x);
+    if (x == NULL) {
+        b->st = status_fail(b->err, WEIR_NO_MEMORY, "%s: out of memory", name);
+        return NULL;
+    }
+    static const dense_type types[] = {
+        [K_FLOAT_F32] = DENSE_F32, [K_FLOAT_F16] = DENSE_F16, [K_FLOAT_BF16] = DENSE_BF16};
+    dense_decode(x, t->data, types[type], n);
+    return x;
+}
+
+/* Uploads and frees x. */
+static k_buf *upload(binder *b, float *x, size_t n)
+{
+    k_buf *buf = NULL;
+    if (x != NULL && !failed(b)) b->st = b->k->buf_new(b->k, n * sizeof *x, &buf, b->err);
+    if (buf != NULL) b->k->buf_write(b->k, buf, 0, x, n * sizeof *x);
+    mem_free(x);
+    return buf;
+}
+
+k_buf *bind_vector(binder *b, checkpoint_part part, const char *name, uint32_t n, float shift)
+{
+    const uint64_t shape[] = {n};
+    float         *x       = numbers(b, part, name, 1, shape, n);
+    for (uint32_t i = 0; x != NULL && i < n; i++) x[i] += shift;
+    return upload(b, x, n);
+}
+
+k_buf *bind_mapped(binder *b, checkpoint_part part, const char *name, uint32_t n, void (*f)(float *x, uint32_t n))
+{
+    const uint64_t shape[] = {n};
+    float         *x       = numbers(b, part, name, 1, shape, n);
+    if (x != NULL) f(x, n);
+    return upload(b, x, n);
+}
+
+k_buf *bind_taps(binder *b, checkpoint_part part, const char *name, uint32_t channels, uint32_t kernel)
+{
+    const bool     last    = checkpoint_conventions(b->c)->conv_channel_last;
+    const uint64_t shape[] = {channels, last ? kernel : 1, last ? 1 : kernel};
+    const size_t   n       = (size_t)channels * kernel;
+    float         *x       = numbers(b, part, name, 3, shape, n); /* [C, K] in both conventions */
+    if (x == NULL) return NULL;
+    float *taps = mem_alloc(n, sizeof *taps);
+    if (taps == NULL) {
+        mem_free(x);
+        b->st = status_fail(b->err, WEIR_NO_MEMORY, "%s: out of memory", name);
+        return NULL;
+    }
+    for (size_t c = 0; c < channels; c++)
+        for (size_t i = 0; i < kernel; i++) taps[i * channels + c] = x[c * kernel + i];
+    mem_free(x);
+    return upload(b, taps, n);
+}
