@@ -88,6 +88,11 @@ INLINE vf vf_abs(vf a)
 {
     EACH_V(vf, vabsq_f32(a.v[i]));
 }
+/* a where the sign bit of x is set, else b. */
+INLINE vf vf_by_sign(vf x, vf a, vf b)
+{
+    EACH_V(vf, vbslq_f32(vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_f32(x.v[i]), 31)), a.v[i], b.v[i]));
+}
 INLINE float32x4_t scale_pow2(float32x4_t p, float32x4_t t)
 {
     const int32x4_t bias = vdupq_n_s32(127);

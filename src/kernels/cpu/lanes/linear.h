@@ -274,9 +274,12 @@ INLINE void tile_dense(const lin_layout *lo, float *acc, const float *const *x, 
         UNROLL for (int n = 0; n < N; n++) vf_store(acc + (m * PANEL_ROWS + n) * LANES, a[m][n]);
 }
 
+/* The sums live on the stack between blocks: one load, one store and one FMA
+ * each per block.  (Adding through `acc` makes gcc keep a copy there as well.) */
 INLINE void tile_affine(const lin_layout *lo, float *acc, const float *const *x, const int M, const float *panel,
                         const int N, size_t chunk, const uint32_t nv)
 {
+    vf           sum[TILE_ROWS][PANEL_ROWS];
     const float *xs[TILE_ROWS];
     panel += chunk * lo->panel_chunk;
     UNROLL for (int m = 0; m < M; m++)
@@ -284,10 +287,7 @@ INLINE void tile_affine(const lin_layout *lo, float *acc, const float *const *x,
         xs[m]       = x[m] + chunk * lo->x_chunk;
         const vf xv = vf_load(xs[m]);
         UNROLL for (int n = 0; n < N; n++)
-        {
-            float *to = acc + (m * PANEL_ROWS + n) * LANES;
-            vf_store(to, vf_fma(vf_load(panel + n * LANES), xv, vf_load(to)));
-        }
+            sum[m][n] = vf_fma(vf_load(panel + n * LANES), xv, vf_load(acc + (m * PANEL_ROWS + n) * LANES));
         xs[m] += LANES;
     }
     panel += PANEL_ROWS * LANES;
@@ -310,13 +310,11 @@ INLINE void tile_affine(const lin_layout *lo, float *acc, const float *const *x,
         UNROLL for (int n = 0; n < N; n++)
         {
             const vf s = vf_load(scale + n * LANES);
-            UNROLL for (int m = 0; m < M; m++)
-            {
-                float *to = acc + (m * PANEL_ROWS + n) * LANES;
-                vf_store(to, vf_fma(a[m][n], s, vf_load(to)));
-            }
+            UNROLL for (int m = 0; m < M; m++) sum[m][n] = vf_fma(a[m][n], s, sum[m][n]);
         }
     }
+    UNROLL for (int m = 0; m < M; m++)
+        UNROLL for (int n = 0; n < N; n++) vf_store(acc + (m * PANEL_ROWS + n) * LANES, sum[m][n]);
 }
 
 INLINE void tile_m(const lin_layout *lo, float *acc, const float *const *x, const int M, const float *panel,

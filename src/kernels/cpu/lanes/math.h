@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/scalar/math.h"
 
-INLINE vf vf_exp(vf x)
+INLINE vf vf_exp_times_pow2(vf x, const float k)
 {
     x          = vf_max(vf_set1(MATH_EXP_LO), x);
     x          = vf_min(vf_set1(MATH_EXP_HI), x);
@@ -14,7 +14,12 @@ INLINE vf vf_exp(vf x)
     vf       p = vf_set1(math_exp_c[0]);
     for (int i = 1; i < 6; i++) p = vf_fma(p, r, vf_set1(math_exp_c[i]));
     p = vf_add(vf_fma(p, vf_mul(r, r), r), vf_set1(1.0f));
-    return vf_scale_pow2(p, t);
+    return vf_scale_pow2(p, k == 0.0f ? t : vf_add(t, vf_set1(k)));
+}
+
+INLINE vf vf_exp(vf x)
+{
+    return vf_exp_times_pow2(x, 0.0f);
 }
 
 INLINE vf vf_log1p(vf x)
@@ -23,17 +28,22 @@ INLINE vf vf_log1p(vf x)
     const vf z = vf_mul(s, s);
     vf       p = vf_set1(math_atanh_c[0]);
     for (int i = 1; i < 7; i++) p = vf_fma(p, z, vf_set1(math_atanh_c[i]));
-    return vf_fma(p, vf_mul(s, z), vf_add(s, s));
+    return vf_fma(s, vf_fma(p, z, vf_neg(x)), x);
 }
 
 INLINE vf vf_sigmoid(vf x)
 {
-    return vf_div(vf_set1(1.0f), vf_add(vf_set1(1.0f), vf_exp(vf_neg(x))));
+    const vf e = vf_exp(vf_neg(vf_abs(x)));
+    return vf_div(vf_by_sign(x, e, vf_set1(1.0f)), vf_add(vf_set1(1.0f), e));
 }
 
 INLINE vf vf_silu(vf x)
 {
-    return vf_div(x, vf_add(vf_set1(1.0f), vf_exp(vf_neg(x))));
+    const vf low = vf_max(vf_set1(MATH_EXP_LO), x);
+    const vf e   = vf_exp_times_pow2(vf_neg(vf_abs(low)), 32.0f);
+    const vf d   = vf_fma(e, vf_set1(0x1p-32f), vf_set1(1.0f));
+    const vf y   = vf_div(vf_by_sign(x, vf_mul(low, e), x), d);
+    return vf_mul(y, vf_by_sign(x, vf_set1(0x1p-32f), vf_set1(1.0f)));
 }
 
 INLINE vf vf_softplus(vf x)

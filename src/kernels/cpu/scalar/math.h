@@ -5,7 +5,10 @@
  * exp: Cody-Waite reduction by ln 2 in two parts, then the degree-7 Taylor
  * polynomial on |r| <= ln2/2 (its remainder is below 2^-27), scaled in two
  * steps so that subnormal results round once.
- * log1p on [0, 1]: 2 atanh(s) with s = x / (2 + x) <= 1/3, odd series in s. */
+ * log1p on [0, 1]: 2 atanh(s) with s = x / (2 + x) <= 1/3, odd series in s whose
+ * first term 2s is written x - s x, so that the error of s counts little.
+ * sigmoid and silu take e^-|x|, which cannot overflow; silu takes it times 2^32,
+ * which is no subnormal where x e^x is none. */
 #ifndef KERNELS_CPU_SCALAR_MATH_H
 #define KERNELS_CPU_SCALAR_MATH_H
 
@@ -17,7 +20,7 @@
 #define MATH_LN2_HI 0x1.62e4p-1f /* 14 bits: n * LN2_HI is exact */
 #define MATH_LN2_LO 0x1.7f7d1cp-20f
 #define MATH_ROUND 0x1.8p23f /* adding it rounds to an integer, ties to even */
-#define MATH_EXP_LO -104.0f  /* below: the result is 0 */
+#define MATH_EXP_LO -150.0f  /* below: the result is 0, also times 2^32 and x */
 #define MATH_EXP_HI 89.0f    /* above: infinity */
 
 static const float math_exp_c[] = {/* 1/7! ... 1/2! */
@@ -27,7 +30,8 @@ static const float math_atanh_c[] = {/* 2/15 ... 2/3 of the series 2(s + s^3/3 +
                                      0x1.111112p-3f, 0x1.3b13b2p-3f, 0x1.745d18p-3f, 0x1.c71c72p-3f,
                                      0x1.24924ap-2f, 0x1.99999ap-2f, 0x1.555556p-1f};
 
-static inline float math_exp(float x)
+/* e^x * 2^k, k an integer within -32 .. 32. */
+static inline float math_exp_times_pow2(float x, float k)
 {
     x                = x < MATH_EXP_LO ? MATH_EXP_LO : x;
     x                = x > MATH_EXP_HI ? MATH_EXP_HI : x;
@@ -37,11 +41,16 @@ static inline float math_exp(float x)
     float       p    = math_exp_c[0];
     for (int i = 1; i < 6; i++) p = fmaf(p, r, math_exp_c[i]);
     p                     = fmaf(p, r * r, r) + 1.0f;
-    const uint32_t i      = f32_bits(t) - f32_bits(MATH_ROUND); /* n in two's complement */
+    const uint32_t i      = f32_bits(t + k) - f32_bits(MATH_ROUND); /* n + k in two's complement */
     const uint32_t half   = (uint32_t)((int32_t)i >> 1);
     const float    scale1 = f32_from_bits((half + 127u) << 23);
     const float    scale2 = f32_from_bits((i - half + 127u) << 23);
     return p * scale1 * scale2;
+}
+
+static inline float math_exp(float x)
+{
+    return math_exp_times_pow2(x, 0.0f);
 }
 
 static inline float math_log1p(float x)
@@ -50,17 +59,21 @@ static inline float math_log1p(float x)
     const float z = s * s;
     float       p = math_atanh_c[0];
     for (int i = 1; i < 7; i++) p = fmaf(p, z, math_atanh_c[i]);
-    return fmaf(p, s * z, s + s);
+    return fmaf(s, fmaf(p, z, -x), x);
 }
 
 static inline float math_sigmoid(float x)
 {
-    return 1.0f / (1.0f + math_exp(-x));
+    const float e = math_exp(-fabsf(x));
+    return (signbit(x) ? e : 1.0f) / (1.0f + e);
 }
 
 static inline float math_silu(float x)
 {
-    return x / (1.0f + math_exp(-x));
+    const float low = x < MATH_EXP_LO ? MATH_EXP_LO : x;
+    const float e   = math_exp_times_pow2(-fabsf(low), 32.0f);
+    const float d   = fmaf(e, 0x1p-32f, 1.0f);
+    return signbit(x) ? low * e / d * 0x1p-32f : x / d;
 }
 
 static inline float math_softplus(float x)

@@ -85,6 +85,11 @@ INLINE vf vf_abs(vf a)
     const __m256 sign = _mm256_set1_ps(-0.0f);
     return (vf){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
+/* a where the sign bit of x is set, else b. */
+INLINE vf vf_by_sign(vf x, vf a, vf b)
+{
+    return (vf){_mm256_blendv_ps(b.lo, a.lo, x.lo), _mm256_blendv_ps(b.hi, a.hi, x.hi)};
+}
 INLINE __m256 scale_pow2(__m256 p, __m256 t)
 {
     const __m256i bias = _mm256_set1_epi32(127);

@@ -77,6 +77,11 @@ INLINE vf vf_abs(vf a)
 {
     return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a);
 }
+/* a where the sign bit of x is set, else b. */
+INLINE vf vf_by_sign(vf x, vf a, vf b)
+{
+    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), b, a);
+}
 /* p * 2^n, where t = n + MATH_ROUND; in two steps, see scalar/math.h. */
 INLINE vf vf_scale_pow2(vf p, vf t)
 {

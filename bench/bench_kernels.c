@@ -1,0 +1,183 @@
+/* bench/bench_kernels.c - the CPU's inner loops, one by one, on one thread.
+ *
+ * Prints tab-separated: kernel, instruction set, size, minimum and median
+ * nanoseconds a call, and GB/s and GFLOP/s at the median.  The sets take turns
+ * within a round, so that a neighbour's noise hits all of them.  Minimum and
+ * median both, because on a shared machine the minimum is the code and the gap
+ * is the neighbour. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "kernels/cpu/isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 15, MAX_SETS = 4, COLS = 1024, ROWS = 512, HEAD = 128, KEY_DIM = 256 };
+static const double ROUND_NS = 2e6; /* a round calls each kernel for about so long */
+
+typedef struct buffers {
+    float      *x, *y, *z, *w, *panel, *acc;
+    uint8_t    *codes, *scales, *biases;
+    lin_weight  weight;
+    const float *rows[TILE_ROWS];
+    float      *results[DOT_ROWS];
+} buffers;
+
+/* `bytes`: the traffic a call cannot avoid; `flops`: its multiplies and adds. */
+typedef struct bench_entry {
+    const char *name;
+    const char *size;
+    double      bytes, flops;
+    k_format    format;
+    void (*run)(const cpu_isa *t, buffers *b);
+} bench_entry;
+
+static void run_rmsnorm(const cpu_isa *t, buffers *b)
+{
+    t->rmsnorm(b->y, b->x, b->w, COLS, 1e-6f);
+}
+
+static void run_swiglu(const cpu_isa *t, buffers *b)
+{
+    t->swiglu(b->y, b->x, b->z, COLS);
+}
+
+static void run_dot1(const cpu_isa *t, buffers *b)
+{
+    t->lin_dot(&b->weight, 0, ROWS, b->rows, 1, b->results);
+}
+
+static void run_dot4(const cpu_isa *t, buffers *b)
+{
+    t->lin_dot(&b->weight, 0, ROWS, b->rows, 4, b->results);
+}
+
+static void run_expand(const cpu_isa *t, buffers *b)
+{
+    t->lin_expand(&b->weight, 0, PANEL_ROWS, b->panel);
+}
+
+static void run_tile(const cpu_isa *t, buffers *b)
+{
+    const lin_layout lo = lin_layout_of(b->weight.format, b->weight.group, COLS);
+    t->lin_tile(&lo, b->acc, b->rows, TILE_ROWS, b->panel, 0, lo.n_chunks);
+}
+
+static void run_delta(const cpu_isa *t, buffers *b)
+{
+    t->delta_token(b->y, b->w, HEAD, b->x, b->x + HEAD, b->x + 2 * HEAD, 0.5f, 0.5f, HEAD, HEAD);
+}
+
+static void run_scores(const cpu_isa *t, buffers *b)
+{
+    t->scores_bf16(b->y, b->rows, ATTENTION_TILE, b->codes, K_PAGE, KEY_DIM, 0.0625f);
+}
+
+static void run_values(const cpu_isa *t, buffers *b)
+{
+    const float  rescale[ATTENTION_TILE] = {0.5f, 0.5f, 0.5f, 0.5f};
+    const size_t nk[ATTENTION_TILE]      = {K_PAGE, K_PAGE, K_PAGE, K_PAGE};
+    t->values_bf16(b->results, rescale, b->x, ATTENTION_TILE, nk, b->codes, KEY_DIM);
+}
+
+#define MACS (2.0 * ROWS * COLS)
+static const bench_entry entries[] = {
+    {"rmsnorm", "1024", 3.0 * COLS * 4, 4.0 * COLS, K_F32, run_rmsnorm},
+    {"swiglu", "1024", 3.0 * COLS * 4, 0, K_F32, run_swiglu},
+    {"dot bf16 1 row", "512x1024", ROWS * COLS * 2.0, MACS, K_BF16, run_dot1},
+    {"dot affine8 1 row", "512x1024", ROWS * COLS * 1.0625, MACS, K_AFFINE8, run_dot1},
+    {"dot affine4 1 row", "512x1024", ROWS * COLS * 0.5625, MACS, K_AFFINE4, run_dot1},
+    {"dot affine4 4 rows", "512x1024", ROWS * COLS * 0.5625, 4 * MACS, K_AFFINE4, run_dot4},
+    {"expand affine4", "4x1024", PANEL_ROWS * COLS * 4.5, 0, K_AFFINE4, run_expand},
+    {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS * PANEL_ROWS * COLS, K_BF16, run_tile},
+    {"tile affine4", "6x4x1024", 0, 2.0 * TILE_ROWS * PANEL_ROWS * COLS, K_AFFINE4, run_tile},
+    {"delta token", "128x128", 2.0 * HEAD * HEAD * 4, 7.0 * HEAD * HEAD, K_F32, run_delta},
+    {"scores", "4x64x256", K_PAGE * KEY_DIM * 2.0, 2.0 * ATTENTION_TILE * K_PAGE * KEY_DIM, K_F32, run_scores},
+    {"values", "4x64x256", K_PAGE * KEY_DIM * 2.0, 2.0 * ATTENTION_TILE * K_PAGE * KEY_DIM, K_F32, run_values},
+};
+
+static bool buffers_new(buffers *b)
+{
+    enum { FLOATS = 1 << 16 };
+    memset(b, 0, sizeof *b);
+    float **floats[] = {&b->x, &b->y, &b->z, &b->w, &b->panel, &b->acc};
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
+        *floats[i] = mem_aligned(FLOATS, sizeof(float));
+        if (*floats[i] == NULL) return false;
+        for (size_t j = 0; j < FLOATS; j++) (*floats[i])[j] = 0.001f * (float)(j % 17);
+    }
+    b->codes  = mem_aligned((size_t)ROWS * COLS * 4, 1);
+    b->scales = mem_aligned((size_t)ROWS * COLS, 1);
+    b->biases = mem_aligned((size_t)ROWS * COLS, 1);
+    if (b->codes == NULL || b->scales == NULL || b->biases == NULL) return false;
+    for (size_t j = 0; j < (size_t)ROWS * COLS; j++) b->codes[j] = j % 2 != 0 ? 0x3D : (uint8_t)(j * 7); /* about 0.04 as bf16: no subnormals */
+    for (size_t i = 0; i < TILE_ROWS; i++) b->rows[i] = b->x + i * 2 * COLS;
+    for (size_t i = 0; i < DOT_ROWS; i++) b->results[i] = b->y + i * COLS;
+    return true;
+}
+
+static void buffers_free(buffers *b)
+{
+    void *all[] = {b->x, b->y, b->z, b->w, b->panel, b->acc, b->codes, b->scales, b->biases};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
+}
+
+static void set_weight(buffers *b, k_format f)
+{
+    const size_t row_bytes = f == K_AFFINE4 ? COLS / 2 : f == K_AFFINE8 ? COLS : COLS * 2;
+    b->weight = (lin_weight){.format = f, .rows = ROWS, .cols = COLS, .group = 64, .scale_type = K_FLOAT_BF16,
+                             .data = b->codes, .scales = b->scales, .biases = b->biases, .row_bytes = row_bytes,
+                             .scale_row_bytes = COLS / 64 * 2};
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double time_calls(const bench_entry *e, const cpu_isa *t, buffers *b, size_t calls)
+{
+    const uint64_t start = clock_ns();
+    for (size_t i = 0; i < calls; i++) e->run(t, b);
+    return (double)(clock_ns() - start) / (double)calls;
+}
+
+static void measure(const bench_entry *e, const cpu_isa *sets, size_t n_sets, buffers *b)
+{
+    double ns[MAX_SETS][ROUNDS];
+    size_t calls[MAX_SETS];
+    set_weight(b, e->format);
+    for (size_t s = 0; s < n_sets; s++) { /* warms up and finds how many calls fill a round */
+        const double one = time_calls(e, &sets[s], b, 3);
+        calls[s]         = one < ROUND_NS ? (size_t)(ROUND_NS / one) : 1;
+    }
+    for (int r = 0; r < ROUNDS; r++)
+        for (size_t s = 0; s < n_sets; s++) ns[s][r] = time_calls(e, &sets[s], b, calls[s]);
+    for (size_t s = 0; s < n_sets; s++) {
+        qsort(ns[s], ROUNDS, sizeof ns[s][0], by_value);
+        const double median = ns[s][ROUNDS / 2];
+        printf("%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t%.1f\n", e->name, sets[s].name, e->size, ns[s][0], median,
+               e->bytes / median, e->flops / median);
+    }
+}
+
+int main(void)
+{
+    const unsigned have = cpu_flags(), steps[] = {0, CPU_AVX2, CPU_AVX2 | CPU_AVX512, CPU_NEON};
+    cpu_isa        sets[MAX_SETS];
+    size_t         n_sets = 0;
+    buffers        b;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if ((steps[i] & ~have) == 0) cpu_isa_init(&sets[n_sets++], steps[i]);
+    if (!buffers_new(&b)) {
+        buffers_free(&b);
+        fputs("bench_kernels: out of memory\n", stderr);
+        return 1;
+    }
+    puts("kernel\tisa\tsize\tns min\tns median\tGB/s\tGFLOP/s");
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) measure(&entries[i], sets, n_sets, &b);
+    buffers_free(&b);
+    return 0;
+}
