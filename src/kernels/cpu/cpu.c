@@ -87,7 +87,8 @@ static workspace_sizes sizes_of(const k_limits *l)
 static uint64_t workspace_bytes(const kernels *k, const k_limits *limits)
 {
     const workspace_sizes s       = sizes_of(limits);
-    return sizeof(float) * (s.prepared + s.panel * threads(k) + s.rope + s.partials + 2 * s.route + 2 * s.slots + limits->max_rows);
+    return sizeof(float) * (s.prepared + s.panel * threads(k) + s.rope + s.partials + 2 * s.route + 2 * s.slots + limits->max_rows) +
+           sizeof(lin_job) * EXPERT_JOBS * (uint64_t)limits->experts;
 }
 
 static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
@@ -107,7 +108,8 @@ static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
     b->route_weights = mem_aligned(s.route, sizeof *b->route_weights);
     b->slots         = mem_aligned(s.slots, sizeof *b->slots);
     b->slot_rows     = mem_aligned(s.slots, sizeof *b->slot_rows);
-    if (b->inv_freq == NULL || b->prepared == NULL || b->panels == NULL || b->rope == NULL || b->positions == NULL ||
+    b->expert_jobs   = mem_alloc((size_t)limits->experts * EXPERT_JOBS, sizeof *b->expert_jobs);
+    if (b->expert_jobs == NULL || b->inv_freq == NULL || b->prepared == NULL || b->panels == NULL || b->rope == NULL || b->positions == NULL ||
         b->partials == NULL || b->route_ids == NULL || b->route_weights == NULL || b->slots == NULL || b->slot_rows == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "workspaces: %llu bytes are not to be had",
                            (unsigned long long)workspace_bytes(k, limits));
@@ -131,6 +133,7 @@ static void close_backend(kernels *k)
     mem_free(b->route_weights);
     mem_free(b->slots);
     mem_free(b->slot_rows);
+    mem_free(b->expert_jobs);
     pool_free(b->pool);
     mem_free(b);
 }

@@ -17,6 +17,15 @@ struct k_weight {
     k_matrix   mat[]; /* [mats] */
 };
 
+/* One matrix of a linear: y[yrow(i)] = w x[xrow(i)] for i < n; NULL rows mean i itself. */
+typedef struct lin_job {
+    lin_weight      w;
+    float          *y; /* rows of w.rows floats */
+    const uint32_t *x_rows, *y_rows;
+    uint32_t        n;
+} lin_job;
+enum { EXPERT_JOBS = 2 }; /* most weights that one expert_linear has */
+
 typedef struct cpu_backend {
     kernels       table; /* first: the table is the backend */
     pool         *pool;
@@ -35,6 +44,7 @@ typedef struct cpu_backend {
     float    *route_weights; /* the same */
     uint32_t *slots;         /* slots ordered by expert, then per expert its first slot */
     uint32_t *slot_rows;     /* x row of every ordered slot */
+    lin_job  *expert_jobs;   /* [experts * EXPERT_JOBS] */
 } cpu_backend;
 
 /* Opens the CPU backend with `threads` threads (0: all cores) and the named
@@ -70,13 +80,7 @@ void cpu_gated_norm(kernels *k, k_buf *y, const k_buf *x, const k_buf *z, const 
 typedef void row_fn(void *arg, size_t row);
 void         for_rows(cpu_backend *b, row_fn *fn, void *arg, size_t rows, size_t cost);
 
-/* op_linear.c: y[yrow(i)] = w x[xrow(i)] for i < n; NULL rows mean i itself. */
-typedef struct lin_job {
-    lin_weight      w;
-    float          *y; /* rows of w.rows floats */
-    const uint32_t *x_rows, *y_rows;
-    uint32_t        n;
-} lin_job;
+/* op_linear.c */
 void cpu_linear(kernels *k, const k_buf *x, uint32_t rows, const k_linear_job *jobs, uint32_t n_jobs);
 /* x has `rows` rows of the jobs' common width; all jobs together, one run of the pool. */
 void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jobs, uint32_t n_jobs);

@@ -163,7 +163,7 @@ void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jo
     enum { MAX_JOBS = sizeof((linear_pass){0}.jobs) / sizeof(lin_job *) };
     for (uint32_t i = 0; i < n_jobs; i++) {
         bool first = true; /* of its layout: later ones ran with it */
-        for (uint32_t e = 0; e < i; e++) first = first && !same_layout(&jobs[e].w, &jobs[i].w);
+        for (uint32_t e = 0; e < i && first; e++) first = !same_layout(&jobs[e].w, &jobs[i].w);
         if (!first) continue;
         const lin_weight *w = &jobs[i].w;
         linear_pass       p = {.b = b, .x = x, .rows = rows, .format = w->format, .group = w->group, .cols = w->cols};

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_CHOICES = 64, JOBS_AT_ONCE = 16 };
-
 typedef struct route_job {
     cpu_backend *b;
     const float *logits;
@@ -69,22 +67,18 @@ void cpu_expert_linear(kernels *k, const k_buf *x, bool from_slots, const k_line
     const uint32_t  per_token = b->limits.experts_per_token, n_slots = b->step->n_rows * per_token;
     const uint32_t *first = b->slots + n_slots;
     /* The x row of a slot: the slot itself, or the row it belongs to. */
-    uint32_t *x_rows = b->slot_rows;
-    for (uint32_t s = 0; s < n_slots; s++) x_rows[s] = from_slots ? b->slots[s] : b->slots[s] / per_token;
-    lin_job  list[JOBS_AT_ONCE];
+    for (uint32_t s = 0; s < n_slots; s++) b->slot_rows[s] = from_slots ? b->slots[s] : b->slots[s] / per_token;
     uint32_t n = 0;
     for (uint32_t e = 0; e < b->limits.experts; e++) {
         const uint32_t count = first[e + 1] - first[e];
-        for (uint32_t i = 0; i < n_jobs && count > 0; i++) {
-            list[n++] = (lin_job){.w = weight_mat(jobs[i].w, e), .y = buf_f32(jobs[i].y), .x_rows = x_rows + first[e],
-                                  .y_rows = b->slots + first[e], .n = count};
-            if (n == JOBS_AT_ONCE) {
-                linear_run(b, buf_f32(x), from_slots ? n_slots : b->step->n_rows, list, n);
-                n = 0;
-            }
-        }
+        for (uint32_t i = 0; i < n_jobs && i < EXPERT_JOBS && count > 0; i++)
+            b->expert_jobs[n++] = (lin_job){.w      = weight_mat(jobs[i].w, e),
+                                            .y      = buf_f32(jobs[i].y),
+                                            .x_rows = b->slot_rows + first[e],
+                                            .y_rows = b->slots + first[e],
+                                            .n      = count};
     }
-    if (n > 0) linear_run(b, buf_f32(x), from_slots ? n_slots : b->step->n_rows, list, n);
+    linear_run(b, buf_f32(x), from_slots ? n_slots : b->step->n_rows, b->expert_jobs, n);
 }
 
 typedef struct combine_job {
