@@ -18,8 +18,8 @@ typedef struct weir_engine_options {
     uint32_t    threads;       /* 0: one per physical core */
     uint32_t    max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
     uint32_t    max_sequences; /* sequences alive at once; 0: 1 */
-    uint32_t    chunk;         /* most prompt tokens in one step; 0: 512 */
-    uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: no limit */
+    uint32_t    chunk;         /* most prompt tokens in one step; 0: 256 */
+    uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
 } weir_engine_options;
 
 #define WEIR_ENGINE_OPTIONS_INIT {.size = sizeof(weir_engine_options)}

@@ -29,7 +29,8 @@ typedef struct weir_generate_options {
 /* One sampled token.  `text` is what can be shown now (complete characters, a
  * possible beginning of a stop string held back), so it may be empty or belong
  * to earlier tokens too; the deltas of a run join to its whole text.  The
- * last event of a run has id UINT32_MAX and brings what was held back. */
+ * last event of a run has id UINT32_MAX and brings what was held back; it does
+ * not come after the callback itself has stopped the run. */
 typedef struct weir_token {
     uint32_t            id, position; /* position: index of the token in the sequence */
     const char         *text;

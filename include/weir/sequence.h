@@ -58,7 +58,7 @@ WEIR_API void        weir_snapshot_free(weir_snapshot *snap); /* NULL is allowed
 /* Tokens the snapshot stands for. */
 WEIR_API uint32_t weir_snapshot_length(const weir_snapshot *snap);
 /* Cuts the sequence back to the snapshot.  WEIR_INVALID unless the sequence
- * still begins with the tokens it had when the snapshot was taken. */
+ * belongs to the same engine and still begins with the snapshot's tokens. */
 WEIR_API weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err);
 
 #endif

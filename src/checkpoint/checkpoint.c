@@ -13,7 +13,6 @@
 
 typedef struct entry {
     checkpoint_tensor view;
-    bool              taken;
     char             *owned; /* in memory: the name */
 } entry;
 
@@ -251,14 +250,6 @@ const checkpoint_tensor *checkpoint_find(const checkpoint *c, checkpoint_part pa
     return e != NULL ? &e->view : NULL;
 }
 
-const checkpoint_tensor *checkpoint_take(checkpoint *c, checkpoint_part part, const char *name)
-{
-    entry *e = find_entry(c, part, name);
-    if (e == NULL) return NULL;
-    e->taken = true;
-    return &e->view;
-}
-
 static void put_shape(str *s, uint32_t rank, const uint64_t *shape)
 {
     str_putc(s, '[');
@@ -285,10 +276,10 @@ static const char *part_prefix(checkpoint_part part)
     return part == CHECKPOINT_MTP ? "mtp." : part == CHECKPOINT_VISION ? "visual." : "";
 }
 
-weir_status checkpoint_require(checkpoint *c, checkpoint_part part, const char *name, int rank, const uint64_t *shape,
-                               const checkpoint_tensor **out, weir_error *err)
+weir_status checkpoint_require(const checkpoint *c, checkpoint_part part, const char *name, int rank,
+                               const uint64_t *shape, const checkpoint_tensor **out, weir_error *err)
 {
-    const checkpoint_tensor *t = checkpoint_take(c, part, name);
+    const checkpoint_tensor *t = checkpoint_find(c, part, name);
     *out                       = NULL;
     if (t == NULL)
         return status_fail(err, WEIR_FORMAT, "%s: %s%s: expected the tensor, found none", c->path, part_prefix(part),
@@ -307,22 +298,17 @@ size_t checkpoint_count(const checkpoint *c)
     return c->n;
 }
 
+size_t checkpoint_index(const checkpoint *c, const checkpoint_tensor *t)
+{
+    return (size_t)((const entry *)t - c->entries); /* the view is an entry's first member */
+}
+
 const checkpoint_tensor *checkpoint_at(const checkpoint *c, size_t i)
 {
     return &c->entries[i].view;
 }
 
-bool checkpoint_taken(const checkpoint *c, size_t i)
-{
-    return c->entries[i].taken;
-}
-
-void checkpoint_skip(checkpoint *c, checkpoint_part part)
-{
-    c->skipped[part] = true;
-}
-
-weir_status checkpoint_unexpected(const checkpoint *c, weir_error *err)
+weir_status checkpoint_unexpected(const checkpoint *c, const bool *taken, const bool *skipped, weir_error *err)
 {
     enum { NAMED = 5 };
     str    names;
@@ -330,7 +316,7 @@ weir_status checkpoint_unexpected(const checkpoint *c, weir_error *err)
     str_init(&names, 800);
     for (size_t i = 0; i < c->n; i++) {
         const entry *e = &c->entries[i];
-        if (e->taken || c->skipped[e->view.part]) continue;
+        if (taken[i] || skipped[e->view.part] || c->skipped[e->view.part]) continue;
         if (n < NAMED) str_printf(&names, "%s%.120s", n > 0 ? ", " : "", e->view.raw_name);
         n++;
     }

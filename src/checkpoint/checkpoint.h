@@ -78,24 +78,22 @@ const char                  *checkpoint_path(const checkpoint *c);
 
 /* The tensor, or NULL. */
 const checkpoint_tensor *checkpoint_find(const checkpoint *c, checkpoint_part part, const char *name);
-/* The same, and marks it as used. */
-const checkpoint_tensor *checkpoint_take(checkpoint *c, checkpoint_part part, const char *name);
 /* The same, where a missing tensor, an unimplemented element type or another
  * shape than the given one is a failure.  rank < 0: any shape. */
-weir_status checkpoint_require(checkpoint *c, checkpoint_part part, const char *name, int rank, const uint64_t *shape,
-                               const checkpoint_tensor **out, weir_error *err);
+weir_status checkpoint_require(const checkpoint *c, checkpoint_part part, const char *name, int rank,
+                               const uint64_t *shape, const checkpoint_tensor **out, weir_error *err);
 
 /* All tensors, sorted by part and name. */
 size_t                   checkpoint_count(const checkpoint *c);
 const checkpoint_tensor *checkpoint_at(const checkpoint *c, size_t i);
-bool                     checkpoint_taken(const checkpoint *c, size_t i);
+/* The i of a tensor of this checkpoint. */
+size_t checkpoint_index(const checkpoint *c, const checkpoint_tensor *t);
 
-/* Declares a part unwanted: checkpoint_unexpected passes over its tensors.
- * Vision is so from the start, and the head when it is tied. */
-void checkpoint_skip(checkpoint *c, checkpoint_part part);
-/* WEIR_FORMAT, naming the first few and their number, when tensors of wanted
- * parts were not taken. */
-weir_status checkpoint_unexpected(const checkpoint *c, weir_error *err);
+/* WEIR_FORMAT, naming the first few and their number, when tensors are neither
+ * taken [checkpoint_count] nor of a part that is skipped [CHECKPOINT_PARTS].
+ * Vision, a tied head and MTP tensors that the config does not announce are
+ * skipped anyway. */
+weir_status checkpoint_unexpected(const checkpoint *c, const bool *taken, const bool *skipped, weir_error *err);
 
 /* Whether `module` ("layers.0.mlp.up_proj") is quantised, which is so iff its
  * ".scales" exist, and how; *quantised false leaves *form alone.  A config

@@ -204,10 +204,10 @@ static weir_status read_norm_eps(config *c, const json_at *text, weir_error *err
 {
     c->rms_norm_eps = 1e-6;
     TRY(json_get_double(text, "rms_norm_eps", false, &c->rms_norm_eps, err));
-    if (c->rms_norm_eps > 0.0 && c->rms_norm_eps <= 0.1) return WEIR_OK;
+    if (c->rms_norm_eps >= 1e-30 && c->rms_norm_eps <= 0.1) return WEIR_OK;
     char found[32];
     (void)snprintf(found, sizeof found, "%g", c->rms_norm_eps);
-    return config_wrong(text, "rms_norm_eps", "more than 0 and at most 0.1", found, err);
+    return config_wrong(text, "rms_norm_eps", "1e-30 to 0.1", found, err);
 }
 
 static weir_status read_sizes(config *c, const json_at *text, weir_error *err)

@@ -4,6 +4,7 @@
  * partial_rotary_factor, mrope_section}; older flat ones have rope_theta and
  * partial_rotary_factor beside the sizes and scaling in rope_scaling.  A file
  * with neither is refused: loaders disagree about the theta to assume. */
+#include "base/pmath.h"
 #include "checkpoint/config_read.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static weir_status read_yarn(config_rope *r, const json_at *at, weir_error *err)
     TRY(ranged(at, "beta_fast", false, 1e-3, 1e6, &r->beta_fast, err));
     TRY(ranged(at, "beta_slow", false, 1e-3, 1e6, &r->beta_slow, err));
     if (r->beta_slow > r->beta_fast) return config_wrong(at, "beta_slow", "at most beta_fast", "a larger number", err);
-    r->attention_factor = 0.1 * log(r->factor) + 1.0;
+    r->attention_factor = 0.1 * pmath_log(r->factor) + 1.0;
     TRY(ranged(at, "attention_factor", false, 1e-3, 1e3, &r->attention_factor, err));
 
     static const char *const other_forms[] = {"mscale", "mscale_all_dim"};

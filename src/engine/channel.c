@@ -5,9 +5,9 @@
 
 enum { MAX_HELD = 1 << 20 };
 
-void channel_init(channel *c, uint32_t open_id, uint32_t close_id, bool reasoning)
+void channel_init(channel *c, const channel_tags *tags, bool reasoning)
 {
-    *c = (channel){.open_id = open_id, .close_id = close_id, .reasoning = reasoning, .at_start = reasoning};
+    *c = (channel){.tags = *tags, .reasoning = reasoning, .at_start = reasoning};
     str_init(&c->held, MAX_HELD);
 }
 
@@ -18,12 +18,13 @@ void channel_free(channel *c)
 
 bool channel_token(channel *c, uint32_t id)
 {
-    if (id == CHANNEL_NO_ID || (id != c->open_id && id != c->close_id)) return false;
+    const bool think = id == c->tags.open || id == c->tags.close, tool = c->reasoning && id == c->tags.tool;
+    if (id == CHANNEL_NO_ID || (!think && !tool)) return false;
     /* A repeated tag changes nothing, and is not shown either. */
-    c->reasoning = id == c->open_id;
-    c->at_start  = true;
-    str_clear(&c->held); /* white space before </think> */
-    return true;
+    c->reasoning = id == c->tags.open;
+    c->at_start  = think;
+    str_clear(&c->held); /* white space before the end of the reasoning */
+    return think;
 }
 
 static bool is_space(char ch)

@@ -1,8 +1,9 @@
 /* engine/channel.h - where a reply's text belongs: reasoning or content.
  *
- * The think tags are single tokens and are recognised by id.  White space
- * around them is no part of either text: what follows <think>, what precedes
- * </think> and what separates it from the content. */
+ * The tags are single tokens and are recognised by id.  White space around the
+ * think tags is no part of either text: what follows <think>, what precedes
+ * </think> and what separates it from the content.  A tool call ends the
+ * reasoning without </think>; its tag is content. */
 #ifndef ENGINE_CHANNEL_H
 #define ENGINE_CHANNEL_H
 
@@ -12,18 +13,23 @@
 
 #define CHANNEL_NO_ID UINT32_MAX
 
+/* <think>, </think>, <tool_call>; CHANNEL_NO_ID: the model has none. */
+typedef struct channel_tags {
+    uint32_t open, close, tool;
+} channel_tags;
+
 typedef struct channel {
-    uint32_t open_id, close_id; /* <think>, </think>; CHANNEL_NO_ID: the model has none */
-    bool     reasoning;
-    bool     at_start; /* nothing but white space since the last tag */
-    str      held;     /* white space of the reasoning that may turn out to be its end */
+    channel_tags tags;
+    bool         reasoning;
+    bool         at_start; /* nothing but white space since the last tag */
+    str          held;     /* white space of the reasoning that may turn out to be its end */
 } channel;
 
 /* `reasoning`: the prompt ended inside the think block.  Release with channel_free. */
-void channel_init(channel *c, uint32_t open_id, uint32_t close_id, bool reasoning);
+void channel_init(channel *c, const channel_tags *tags, bool reasoning);
 void channel_free(channel *c);
 
-/* Tells the channel about a token; true when it is a tag, whose text is not shown. */
+/* Tells the channel about a token; true when it is a think tag, whose text is not shown. */
 bool channel_token(channel *c, uint32_t id);
 
 /* Appends to `out` what of the piece may be shown now. */

@@ -5,6 +5,7 @@
 #include "kernels/open.h"
 #include "weir/experimental.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,10 +20,27 @@ typedef struct plan {
     uint64_t            budget; /* bytes; what memory_limit or the machine allows */
 } plan;
 
-static uint64_t physical_memory(void)
+/* What the machine has, or the container's share of it. */
+static uint64_t machine_memory(void)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+    const long         pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t           bytes = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+    FILE              *f     = fopen("/sys/fs/cgroup/memory.max", "re");
+    unsigned long long limit;
+    if (f != NULL && fscanf(f, "%llu", &limit) == 1 && limit < bytes) bytes = limit; /* "max" is no number */
+    if (f != NULL) (void)fclose(f);
+    return bytes;
+}
+
+/* Sums and products that stop at the top instead of wrapping. */
+static uint64_t add64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+static uint64_t mul64(uint64_t a, uint64_t b)
+{
+    uint64_t p;
+    return __builtin_mul_overflow(a, b, &p) ? UINT64_MAX : p;
 }
 
 static weir_status range(const char *name, uint64_t value, uint64_t max, weir_error *err)
@@ -47,11 +65,11 @@ static weir_status plan_make(plan *p, const weir_model *m, const weir_engine_opt
     TRY(range("chunk", opt->chunk, MAX_CHUNK, err));
     if (p->opt.max_sequences == 0) p->opt.max_sequences = 1;
     if (p->opt.chunk == 0) p->opt.chunk = DEFAULT_CHUNK;
-    p->budget = opt->memory_limit != 0 ? opt->memory_limit : physical_memory();
+    p->budget = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
 
     const k_delta_shape     *d = &p->config.delta;
     const k_attention_shape *a = &p->config.attention;
-    const uint64_t V = (uint64_t)d->value_heads * d->value_dim, C = 2 * (uint64_t)d->key_heads * d->key_dim + V;
+    const uint64_t V = (uint64_t)d->value_heads * d->value_dim, C = k_delta_channels(d);
     p->state = (state_limits){.delta_layers     = p->config.n_delta_layers,
                               .attention_layers = p->config.n_attention_layers,
                               .tail_bytes       = (d->conv_kernel - 1) * C * sizeof(float),
@@ -92,8 +110,8 @@ static void fit_at(weir_fit *out, const plan *p, const weir_model *m, const kern
     out->state_bytes_per_sequence = state_bytes_per_sequence(&p->state);
     out->workspace_bytes          = work_bytes(&p->config, p->opt.chunk, HEAD_ROWS) + k->workspace_bytes(k, &l) +
                            sample_workspace_bytes((uint32_t)vocab) + p->opt.max_sequences * vocab * sizeof(float);
-    out->total_bytes = out->weights_bytes + out->workspace_bytes +
-                       p->opt.max_sequences * (out->kv_bytes_per_token * positions + out->state_bytes_per_sequence);
+    const uint64_t each = add64(mul64(out->kv_bytes_per_token + sizeof(uint32_t), positions), out->state_bytes_per_sequence);
+    out->total_bytes        = add64(out->weights_bytes + out->workspace_bytes, mul64(p->opt.max_sequences, each));
     out->fits = out->total_bytes <= p->budget;
 }
 
@@ -139,6 +157,11 @@ static weir_status build(weir_engine *e, plan *p, weir_error *err)
     weir_fit          fit;
     TRY(kernels_open(&e->k, p->opt.device, p->opt.threads, p->opt.isa, err));
     fit_compute(&fit, p, m, e->k);
+    if (!fit.fits && fit.max_context == 0)
+        return status_fail(err, WEIR_NO_MEMORY,
+                           "%llu bytes are needed without any context, of them %llu for weights; %llu are allowed",
+                           (unsigned long long)(fit.weights_bytes + fit.workspace_bytes + fit.state_bytes_per_sequence),
+                           (unsigned long long)fit.weights_bytes, (unsigned long long)p->budget);
     if (!fit.fits)
         return status_fail(err, WEIR_NO_MEMORY,
                            "max_context %u: %llu bytes are needed, %llu are allowed; the longest context that fits is %u",

@@ -19,6 +19,7 @@ struct weir_model {
     load_description d;
     uint32_t         eos[CONFIG_MAX_EOS + 1];
     size_t           n_eos;
+    uint64_t        *allowed; /* bit per id that has a token; NULL: all have */
 };
 
 struct weir_engine {
@@ -28,6 +29,8 @@ struct weir_engine {
     model             m;
     work              w;
     weir_engine_info  info;
+    k_span            span;        /* of the step in flight: a backend may look until finish() */
+    k_step            step;
     uint32_t         *rows;        /* [chunk] 0, 1, 2, ...: row lists for the head */
     void             *sample_memory;
     sample_workspace  sampler;
@@ -39,9 +42,11 @@ struct weir_sequence {
     weir_engine *e;
     sequence    *q;
     float       *logits; /* [vocab] of the next token; meaningless while length is 0 */
+    bool         broken; /* a step failed half-way: the recurrent state is of no known position */
 };
 
 struct weir_snapshot {
+    const weir_engine *e; /* of the sequence it was taken from */
     uint32_t  length;
     uint32_t *tokens; /* [length] */
     uint8_t  *state;  /* state_bytes_per_sequence */

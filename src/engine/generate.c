@@ -26,6 +26,7 @@ typedef struct run {
     channel                      channel;
     stop_matcher                 stop;
     str                          piece, shown, text; /* of one token: decoded, in its channel, past the stop matcher */
+    token_ids                    newlines;           /* ids whose text has a line break; XTC leaves them alone */
     logprobs                     probs;
     weir_logprob                 top[LOGPROBS_MAX_TOP];
 } run;
@@ -36,6 +37,17 @@ static uint32_t special_id(const weir_model *m, const char *text)
     return m->tok != NULL && tokenizer_id(m->tok, text, &id) ? id : CHANNEL_NO_ID;
 }
 
+static weir_status collect_newlines(run *r, weir_error *err)
+{
+    const tokenizer *t = r->s->e->source->tok;
+    for (uint32_t id = 0; t != NULL && id < tokenizer_size(t); id++) {
+        size_t         len;
+        const uint8_t *bytes = tokenizer_bytes(t, id, &len);
+        if (bytes != NULL && memchr(bytes, '\n', len) != NULL) TRY(token_ids_push(&r->newlines, id, err));
+    }
+    return WEIR_OK;
+}
+
 static weir_status run_start(run *r, weir_error *err)
 {
     const weir_model *m = r->s->e->source;
@@ -44,14 +56,16 @@ static weir_status run_start(run *r, weir_error *err)
     str_init(&r->shown, MAX_TEXT);
     str_init(&r->text, MAX_TEXT);
     const uint32_t open_id = opt->raw ? CHANNEL_NO_ID : special_id(m, "<think>");
-    channel_init(&r->channel, open_id, opt->raw ? CHANNEL_NO_ID : special_id(m, "</think>"),
-                 opt->thinking_open && open_id != CHANNEL_NO_ID);
+    const channel_tags tags = {open_id, opt->raw ? CHANNEL_NO_ID : special_id(m, "</think>"),
+                               opt->raw ? CHANNEL_NO_ID : special_id(m, "<tool_call>")};
+    channel_init(&r->channel, &tags, opt->thinking_open && open_id != CHANNEL_NO_ID);
     if (opt->top_logprobs > LOGPROBS_MAX_TOP)
         return status_fail(err, WEIR_INVALID, "top_logprobs: expected at most %d, found %u", LOGPROBS_MAX_TOP,
                            opt->top_logprobs);
     if (opt->n_stop > STOP_MAX_STRINGS)
         return status_fail(err, WEIR_INVALID, "stop: expected at most %d strings, found %zu", STOP_MAX_STRINGS, opt->n_stop);
-    if (r->s->e->source->tok == NULL && opt->n_stop > 0)
+    if (opt->n_stop > 0 && opt->stop == NULL) return status_fail(err, WEIR_INVALID, "stop: expected strings, found NULL");
+    if (m->tok == NULL && opt->n_stop > 0)
         return status_fail(err, WEIR_UNSUPPORTED, "stop: the model has no tokenizer");
     stop_string strings[STOP_MAX_STRINGS];
     for (size_t i = 0; i < opt->n_stop; i++) strings[i] = (stop_string){opt->stop[i], strlen(opt->stop[i])};
@@ -61,7 +75,8 @@ static weir_status run_start(run *r, weir_error *err)
     r->sample                       = opt->sample != NULL ? *opt->sample : greedy;
     if (opt->sample == NULL) r->sample.temperature = 0;
     TRY(weir_sample_params_check(&r->sample, r->s->e->m.config.vocab_size, err));
-    if (r->sample.fresh_seed) TRY(sample_fresh_seed(&r->sample.seed, err));
+    if (r->sample.fresh_seed && r->sample.temperature > 0) TRY(sample_fresh_seed(&r->sample.seed, err));
+    if (r->sample.xtc_probability > 0) TRY(collect_newlines(r, err));
 
     r->has_text      = m->tok != NULL;
     r->prompt_length = weir_sequence_length(r->s);
@@ -79,6 +94,7 @@ static void run_end(run *r)
     str_free(&r->text);
     channel_free(&r->channel);
     stop_free(&r->stop);
+    token_ids_free(&r->newlines);
 }
 
 static weir_status draw(run *r, uint32_t *id, weir_error *err)
@@ -95,7 +111,10 @@ static weir_status draw(run *r, uint32_t *id, weir_error *err)
                                  .n_generated = length - r->prompt_length,
                                  .position    = length,
                                  .eos         = m->eos,
-                                 .n_eos       = m->n_eos};
+                                 .n_eos       = m->n_eos,
+                                 .newlines    = r->newlines.ids,
+                                 .n_newlines  = r->newlines.n,
+                                 .allowed     = m->allowed};
     TRY(sample_token(id, &in, &r->s->e->sampler, err));
     if (!r->opt->logprobs) return WEIR_OK;
     TRY(logprobs_compute(&r->probs, r->s->logits, in.n_valid, *id, r->opt->top_logprobs, err));
@@ -129,6 +148,14 @@ static bool show_piece(run *r)
     return o.stopped;
 }
 
+/* Text lost on the way would be lost silently: all its stations are asked. */
+static weir_status text_status(const run *r, weir_error *err)
+{
+    const str *stations[] = {&r->piece, &r->channel.held, &r->shown, &r->text};
+    for (size_t i = 0; i < sizeof stations / sizeof *stations; i++) TRY(str_status(stations[i], "reply", err));
+    return WEIR_OK;
+}
+
 static bool hand_out(run *r, uint32_t id, bool reasoning)
 {
     const bool       last = id == UINT32_MAX;
@@ -158,7 +185,7 @@ static weir_status take_token(run *r, uint32_t id, bool *done, weir_error *err)
     str_clear(&r->piece);
     if (r->has_text && !tag) TRY(detok_push(&r->detok, id, &r->piece, err));
     const bool stopped = show_piece(r);
-    TRY(str_status(&r->text, "reply", err));
+    TRY(text_status(r, err));
     if (!hand_out(r, id, was_reasoning || r->channel.reasoning)) r->result.finish = WEIR_FINISH_CANCELLED;
     else if (stopped) r->result.finish = WEIR_FINISH_STOP;
     else if (r->result.tokens == r->limit) r->result.finish = WEIR_FINISH_LENGTH;
@@ -169,6 +196,7 @@ static weir_status take_token(run *r, uint32_t id, bool *done, weir_error *err)
 /* What is still held back: half a character, and the beginning of a stop string. */
 static weir_status flush(run *r, weir_error *err)
 {
+    if (r->result.finish == WEIR_FINISH_CANCELLED) return WEIR_OK;
     str_clear(&r->piece);
     str_clear(&r->text);
     if (r->has_text && r->result.stop == NULL) {
@@ -177,7 +205,7 @@ static weir_status flush(run *r, weir_error *err)
         const stop_output o = stop_finish(&r->stop);
         str_put(&r->text, o.held, o.n_held);
     }
-    TRY(str_status(&r->text, "reply", err));
+    TRY(text_status(r, err));
     (void)hand_out(r, UINT32_MAX, r->channel.reasoning);
     return WEIR_OK;
 }

@@ -36,8 +36,24 @@ static weir_status open_text(weir_model *m, const char *dir, weir_error *err)
     if (path == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
     weir_status st = file_exists(path) ? tokenizer_open(&m->tok, path, err) : WEIR_OK;
     mem_free(path);
-    if (st == WEIR_OK) (void)chat_template_load(&m->chat, dir, &m->no_chat);
-    return st;
+    if (st != WEIR_OK || chat_template_load(&m->chat, dir, &m->no_chat) != WEIR_NO_MEMORY) return st;
+    if (err != NULL) *err = m->no_chat;
+    return WEIR_NO_MEMORY;
+}
+
+/* Ids below the tokenizer's size that no token has must never be drawn. */
+static weir_status find_gaps(weir_model *m, weir_error *err)
+{
+    const uint32_t n = tokenizer_size(m->tok);
+    size_t         len;
+    uint32_t       gaps = 0;
+    for (uint32_t id = 0; id < n; id++) gaps += tokenizer_bytes(m->tok, id, &len) == NULL;
+    if (gaps == 0) return WEIR_OK;
+    m->allowed = mem_zalloc((n + 63) / 64, sizeof *m->allowed);
+    if (m->allowed == NULL) return status_fail(err, WEIR_NO_MEMORY, "tokenizer: out of memory");
+    for (uint32_t id = 0; id < n; id++)
+        if (tokenizer_bytes(m->tok, id, &len) != NULL) m->allowed[id / 64] |= 1ull << id % 64;
+    return WEIR_OK;
 }
 
 static weir_status finish_open(weir_model *m, const char *dir, weir_error *err)
@@ -47,6 +63,7 @@ static weir_status finish_open(weir_model *m, const char *dir, weir_error *err)
     if (m->tok != NULL && tokenizer_size(m->tok) > c->vocab_size)
         return status_fail(err, WEIR_FORMAT, "%s: tokenizer.json: expected at most vocab_size = %u ids, found %u", dir,
                            c->vocab_size, tokenizer_size(m->tok));
+    if (m->tok != NULL) TRY(find_gaps(m, err));
     collect_eos(m);
     load_describe(&m->d, m->c);
     return WEIR_OK;
@@ -92,6 +109,7 @@ void weir_model_close(weir_model *m)
     if (m == NULL) return;
     tokenizer_free(m->tok);
     template_free(m->chat);
+    mem_free(m->allowed);
     checkpoint_close(m->c);
     mem_free(m);
 }
@@ -153,7 +171,7 @@ weir_status weir_model_get_tensor(const weir_model *m, uint32_t i, weir_tensor_i
 void weir_model_get_sampling(const weir_model *m, weir_sampling_defaults *out)
 {
     const config_sampling *s = &checkpoint_config(m->c)->sampling;
-    *out = (weir_sampling_defaults){.temperature = s->do_sample ? (float)s->temperature : 0.0f,
+    *out = (weir_sampling_defaults){.temperature = !s->do_sample ? 0.0f : s->temperature > 5.0 ? 5.0f : (float)s->temperature,
                                     .top_p       = (float)s->top_p,
                                     .top_k       = s->top_k,
                                     .present     = !s->do_sample || s->temperature != 1.0 || s->top_p != 1.0 || s->top_k != 0};

@@ -44,11 +44,13 @@ const float *weir_sequence_logits(const weir_sequence *s)
 void weir_sequence_reset(weir_sequence *s)
 {
     sequence_reset(s->q);
+    s->broken = false;
 }
 
 static weir_status check_ids(const weir_sequence *s, const uint32_t *ids, size_t n, weir_error *err)
 {
     const uint32_t vocab = s->e->m.config.vocab_size, room = s->e->info.max_context - sequence_length(s->q);
+    if (s->broken) return status_fail(err, WEIR_INVALID, "sequence: a step failed; reset or rewind it first");
     if (n == 0) return status_fail(err, WEIR_INVALID, "tokens: expected at least one");
     if (n > room)
         return status_fail(err, WEIR_INVALID, "context: expected at most %u more tokens (max_context %u), found %zu", room,
@@ -60,15 +62,22 @@ static weir_status check_ids(const weir_sequence *s, const uint32_t *ids, size_t
     return WEIR_OK;
 }
 
-/* One step over n tokens of this sequence; w->x holds the rows afterwards. */
-static weir_status run_step(weir_sequence *s, const uint32_t *ids, uint32_t n, const model_tap *tap, weir_error *err)
+/* Starts a step over n tokens of this sequence; w->x holds the rows afterwards. */
+static weir_status start_step(weir_sequence *s, const uint32_t *ids, uint32_t n, const model_tap *tap, weir_error *err)
 {
     weir_engine *e = s->e;
-    k_span       span;
-    TRY(sequence_span(s->q, ids, n, 0, &span, err));
-    const k_step step = {.n_rows = n, .n_spans = 1, .ids = ids, .spans = &span};
-    model_forward(&e->m, e->k, &step, e->st, &e->w, tap);
+    TRY(sequence_span(s->q, ids, n, 0, &e->span, err));
+    e->step = (k_step){.n_rows = n, .n_spans = 1, .ids = ids, .spans = &e->span};
+    model_forward(&e->m, e->k, &e->step, e->st, &e->w, tap);
     return WEIR_OK;
+}
+
+static weir_status finish_step(weir_sequence *s, weir_error *err)
+{
+    const weir_status st = s->e->k->finish(s->e->k, err);
+    s->broken            = st != WEIR_OK;
+    if (st == WEIR_OK) sequence_commit(s->q, s->e->span.n);
+    return st;
 }
 
 /* The logits of one row of the last step become the sequence's. */
@@ -86,13 +95,13 @@ weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n
     const uint32_t total = (uint32_t)n, chunk = s->e->info.chunk;
     for (uint32_t done = 0; done < total;) {
         const uint32_t now = total - done < chunk ? total - done : chunk;
-        TRY(run_step(s, ids + done, now, NULL, err));
-        const bool stop = progress != NULL && !progress(user, done + now, total) && done + now < total;
-        if (stop || done + now == total) take_logits(s, now - 1);
-        TRY(s->e->k->finish(s->e->k, err));
-        sequence_commit(s->q, now);
+        TRY(start_step(s, ids + done, now, NULL, err));
         done += now;
-        if (stop) return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, total);
+        /* Who stops early wants the logits there: the head of one row is cheap beside a chunk. */
+        if (done == total || progress != NULL) take_logits(s, now - 1);
+        TRY(finish_step(s, err));
+        if (progress != NULL && !progress(user, done, total) && done < total)
+            return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, total);
     }
     return WEIR_OK;
 }
@@ -155,13 +164,12 @@ static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidd
     const model_tap tap = {.fn = keep_hidden, .user = h};
     for (uint32_t done = 0; done < n;) {
         const uint32_t now = n - done < s->e->info.chunk ? n - done : s->e->info.chunk;
-        TRY(run_step(s, ids + done, now, h->data != NULL ? &tap : NULL, err));
+        TRY(start_step(s, ids + done, now, h->data != NULL ? &tap : NULL, err));
         const bool go_on = hand_out(s, now, h, rows, user);
         if (!go_on) take_logits(s, now - 1);
-        TRY(s->e->k->finish(s->e->k, err));
-        sequence_commit(s->q, now);
+        TRY(finish_step(s, err));
         done += now;
-        if (!go_on) return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, n);
+        if (!go_on && done < n) return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, n);
     }
     return WEIR_OK;
 }
@@ -182,9 +190,11 @@ weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, size_t n,
 weir_status weir_sequence_snapshot(const weir_sequence *s, weir_snapshot **out, weir_error *err)
 {
     *out                  = NULL;
+    if (s->broken) return status_fail(err, WEIR_INVALID, "snapshot: a step of the sequence failed");
     const uint32_t length = sequence_length(s->q), vocab = s->e->m.config.vocab_size;
     weir_snapshot *p      = mem_zalloc(1, sizeof *p);
     if (p != NULL) {
+        p->e      = s->e;
         p->length = length;
         p->tokens = mem_alloc(length, sizeof *p->tokens);
         p->state  = mem_alloc(state_size(s->e->st), 1);
@@ -217,11 +227,13 @@ uint32_t weir_snapshot_length(const weir_snapshot *snap)
 
 weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err)
 {
+    if (snap->e != s->e) return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence of another engine");
     if (snap->length > sequence_length(s->q) ||
         memcmp(snap->tokens, sequence_tokens(s->q), snap->length * sizeof *snap->tokens) != 0)
         return status_fail(err, WEIR_INVALID, "rewind: expected a sequence that begins with the snapshot's %u tokens",
                            snap->length);
     sequence_restore(s->q, snap->length, snap->state);
+    s->broken = false;
     memcpy(s->logits, snap->logits, s->e->m.config.vocab_size * sizeof *s->logits);
     return WEIR_OK;
 }

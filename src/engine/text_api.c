@@ -110,7 +110,10 @@ static weir_status parse_part(json_doc *out, const char *text, const char *name,
     if (len > MAX_CHAT_BYTES)
         return status_fail(err, WEIR_INVALID, "%s: expected at most %d bytes, found %zu", name, MAX_CHAT_BYTES, len);
     const weir_status st = json_parse(out, text, len, name, JSON_MAX_DEPTH, err);
-    if (st == WEIR_FORMAT) return status_fail(err, WEIR_INVALID, "%s", err != NULL ? err->text : name);
+    if (st == WEIR_FORMAT) { /* the text is right, but it is an argument and no file */
+        if (err != NULL) err->status = WEIR_INVALID;
+        return WEIR_INVALID;
+    }
     if (st != WEIR_OK) return st;
     if (object ? json_is_object(out->root) : json_is_array(out->root)) return WEIR_OK;
     return status_fail(err, WEIR_INVALID, "%s: expected %s, found %s", name, object ? "an object" : "an array",

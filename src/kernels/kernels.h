@@ -66,7 +66,8 @@ typedef struct k_step {
     const k_span   *spans; /* [n_spans], rows ascending, covering all rows */
 } k_step;
 
-/* y [T, rows of w] = x w^T for one matrix that shares x with others. */
+/* y [T, rows of w] = x w^T for one matrix that shares x with at most K_MAX_JOBS - 1 others. */
+enum { K_MAX_JOBS = 4 };
 typedef struct k_linear_job {
     const k_weight *w;
     k_buf          *y;
@@ -76,6 +77,12 @@ typedef struct k_linear_job {
 typedef struct k_delta_shape {
     uint32_t key_heads, value_heads, key_dim, value_dim, conv_kernel;
 } k_delta_shape;
+
+/* C, the channels of the convolution: queries, keys and values of all heads. */
+static inline uint32_t k_delta_channels(const k_delta_shape *s)
+{
+    return 2 * s->key_heads * s->key_dim + s->value_heads * s->value_dim;
+}
 
 /* Sizes of softmax attention, equal for all layers. */
 typedef struct k_attention_shape {

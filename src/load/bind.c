@@ -25,7 +25,7 @@ static void bind_delta(binder *b, const model_config *c, layer *l, uint32_t i)
 {
     char                 n[NAME_MAX_LEN];
     const k_delta_shape *s = &c->delta;
-    const uint32_t       H = c->hidden_size, V = s->value_heads * s->value_dim, C = 2 * s->key_heads * s->key_dim + V;
+    const uint32_t       H = c->hidden_size, V = s->value_heads * s->value_dim, C = k_delta_channels(s);
     delta_weights       *d = &l->delta;
     d->in_qkv     = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_qkv"), C, H);
     d->in_z       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_z"), V, H);
@@ -109,28 +109,33 @@ static void bind_layer(binder *b, const config *file, const model_config *c, lay
     else bind_mlp(b, &l->mlp, i, "mlp", c->intermediate_size, c->hidden_size);
 }
 
-weir_status load_model(model *out, kernels *k, checkpoint *ck, weir_error *err)
+static void bind_all(binder *b, model *m, const config *file)
 {
-    memset(out, 0, sizeof *out);
-    const config       *file  = checkpoint_config(ck);
-    const model_config  c     = load_config(file);
-    const float         shift = checkpoint_conventions(ck)->gain_minus_one ? 1.0f : 0.0f;
-    binder              b     = {.c = ck, .k = k, .err = err};
-    out->config               = c;
-    out->layers               = mem_zalloc(c.n_layers, sizeof *out->layers);
-    if (out->layers == NULL) return status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
-    checkpoint_skip(ck, CHECKPOINT_MTP); /* bound by whoever drafts with it */
-    uint32_t n_delta = 0, n_attention = 0;
-    for (uint32_t i = 0; i < c.n_layers; i++) {
-        bind_layer(&b, file, &c, &out->layers[i], i, shift);
-        out->layers[i].index = out->layers[i].kind == LAYER_DELTA ? n_delta++ : n_attention++;
+    const model_config *c     = &m->config;
+    const float         shift = checkpoint_conventions(b->c)->gain_minus_one ? 1.0f : 0.0f;
+    uint32_t            n_delta = 0, n_attention = 0;
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bind_layer(b, file, c, &m->layers[i], i, shift);
+        m->layers[i].index = m->layers[i].kind == LAYER_DELTA ? n_delta++ : n_attention++;
     }
-    out->embed      = bind_matrix(&b, CHECKPOINT_TRUNK, "embed_tokens", c.vocab_size, c.hidden_size);
-    out->final_norm = bind_vector(&b, CHECKPOINT_TRUNK, "norm.weight", c.hidden_size, shift);
-    out->head       = file->tie_word_embeddings
-                          ? out->embed
-                          : bind_matrix(&b, CHECKPOINT_HEAD, "lm_head", c.vocab_size, c.hidden_size);
+    m->embed      = bind_matrix(b, CHECKPOINT_TRUNK, "embed_tokens", c->vocab_size, c->hidden_size);
+    m->final_norm = bind_vector(b, CHECKPOINT_TRUNK, "norm.weight", c->hidden_size, shift);
+    m->head       = file->tie_word_embeddings ? m->embed
+                                              : bind_matrix(b, CHECKPOINT_HEAD, "lm_head", c->vocab_size, c->hidden_size);
+}
+
+weir_status load_model(model *out, kernels *k, const checkpoint *ck, weir_error *err)
+{
+    const config *file = checkpoint_config(ck);
+    memset(out, 0, sizeof *out);
+    binder b    = {.c = ck, .k = k, .err = err};
+    out->config = load_config(file);
+    out->layers = mem_zalloc(out->config.n_layers, sizeof *out->layers);
+    b.taken     = mem_zalloc(checkpoint_count(ck), sizeof *b.taken);
+    if (out->layers == NULL || b.taken == NULL) b.st = status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
+    else bind_all(&b, out, file);
     const weir_status st = bind_finish(&b);
+    mem_free(b.taken);
     if (st != WEIR_OK) load_free(out, k);
     return st;
 }

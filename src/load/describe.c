@@ -8,11 +8,10 @@
 static uint64_t layer_macs(const model_config *c, config_layer kind, uint64_t active)
 {
     const uint64_t H = c->hidden_size, V = (uint64_t)c->delta.value_heads * c->delta.value_dim;
-    const uint64_t K = (uint64_t)c->delta.key_heads * c->delta.key_dim;
     const uint64_t q = (uint64_t)c->attention.heads * c->attention.head_dim;
     const uint64_t kv = (uint64_t)c->attention.kv_heads * c->attention.head_dim;
     const uint64_t mixer = kind == CONFIG_FULL ? H * (2 * q + 2 * kv) + H * q
-                                               : H * (2 * K + V) + H * V + 2 * H * c->delta.value_heads + H * V;
+                                               : H * k_delta_channels(&c->delta) + H * V + 2 * H * c->delta.value_heads + H * V;
     if (c->n_experts == 0) return mixer + 3 * H * c->intermediate_size;
     return mixer + H * c->n_experts + 3 * H * c->expert_size * active + 3 * H * c->shared_size + H;
 }
@@ -21,9 +20,8 @@ static uint64_t layer_macs(const model_config *c, config_layer kind, uint64_t ac
 static uint64_t layer_vectors(const model_config *c, config_layer kind)
 {
     const k_delta_shape *d = &c->delta;
-    const uint64_t       C = 2 * (uint64_t)d->key_heads * d->key_dim + (uint64_t)d->value_heads * d->value_dim;
     return 2 * (uint64_t)c->hidden_size + (kind == CONFIG_FULL ? 2 * (uint64_t)c->attention.head_dim
-                                                               : C * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim);
+                                                               : (uint64_t)k_delta_channels(d) * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim);
 }
 
 /* Is this one of the experts' tensors, of which a token reads but a few? */
@@ -73,7 +71,7 @@ void load_describe(load_description *out, const checkpoint *ck)
         if (t->part != CHECKPOINT_TRUNK && (t->part != CHECKPOINT_HEAD || file->tie_word_embeddings)) continue;
         out->weights_bytes += t->bytes;
         const bool embedding = strncmp(t->name, "embed_tokens.", 13) == 0;
-        if (is_expert(t)) out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
+        if (c.n_experts > 0 && is_expert(t)) out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
         else if (embedding && !file->tie_word_embeddings) out->bytes_per_token += t->bytes / c.vocab_size;
         else out->bytes_per_token += t->bytes;
         if (t->bytes > largest && !embedding && t->part == CHECKPOINT_TRUNK) {

@@ -16,7 +16,7 @@ weir_status load_rope(const config *c, double *inv_freq, float *rope_scale, weir
  * which must outlive the model.  Every parameter is bound exactly once: what
  * is missing, unexpected, of a wrong shape or of a format without kernels is
  * named (WEIR_FORMAT, WEIR_UNSUPPORTED).  On failure *out is all zero. */
-weir_status load_model(model *out, kernels *k, checkpoint *c, weir_error *err);
+weir_status load_model(model *out, kernels *k, const checkpoint *c, weir_error *err);
 void        load_free(model *m, kernels *k); /* all zero is allowed */
 
 /* Bytes that load_model converts into memory of its own (norms, taps, rates). */
@@ -28,7 +28,7 @@ typedef struct load_description {
     uint64_t weights_bytes;   /* trunk and head as stored */
     uint64_t bytes_per_token; /* of these, read for one token */
     uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
-    char     format[32];      /* that most matrix bytes have: "bf16", "affine4 g64" */
+    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64" */
 } load_description;
 void load_describe(load_description *out, const checkpoint *c);
 

@@ -28,7 +28,8 @@ weir_status bind_finish(binder *b)
     if (b->n_missing > 0)
         return b->st = status_fail(b->err, WEIR_FORMAT, "%s: %zu tensors are missing: %s%s", checkpoint_path(b->c),
                                    b->n_missing, b->missing, b->n_missing > 8 ? ", ..." : "");
-    return b->st = checkpoint_unexpected(b->c, b->err);
+    static const bool skipped[CHECKPOINT_PARTS] = {[CHECKPOINT_MTP] = true}; /* bound by whoever drafts with it */
+    return b->st = checkpoint_unexpected(b->c, b->taken, skipped, b->err);
 }
 
 bool bind_exists(const binder *b, checkpoint_part part, const char *name)
@@ -48,7 +49,9 @@ static const checkpoint_tensor *take(binder *b, checkpoint_part part, const char
     }
     const checkpoint_tensor *t = NULL;
     b->st                      = checkpoint_require(b->c, part, name, rank, shape, &t, b->err);
-    return failed(b) ? NULL : t;
+    if (failed(b)) return NULL;
+    b->taken[checkpoint_index(b->c, t)] = true;
+    return t;
 }
 
 static bool float_type(const checkpoint_tensor *t, k_float *out)
@@ -93,10 +96,27 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
     out->first.data                 = t->data;
 }
 
+/* What the config leaves open, the shapes tell: columns per scale, bits per column. */
+static void fill_from_shapes(const binder *b, checkpoint_part part, const char *module, uint32_t cols,
+                             config_quant_form *form)
+{
+    char name[NAME_MAX_LEN];
+    (void)snprintf(name, sizeof name, "%s.scales", module);
+    const checkpoint_tensor *s = checkpoint_find(b->c, part, name);
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    const checkpoint_tensor *w = checkpoint_find(b->c, part, name);
+    if (s == NULL || w == NULL || s->rank == 0 || w->rank == 0 || s->shape[s->rank - 1] == 0) return;
+    if (form->group == 0) form->group = (uint32_t)(cols / s->shape[s->rank - 1]);
+    if (form->bits == 0) form->bits = (uint32_t)(w->shape[w->rank - 1] * 32 / cols);
+}
+
 static void affine_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
                           uint32_t cols, const config_quant_form *form, source *out)
 {
-    char name[NAME_MAX_LEN];
+    char              name[NAME_MAX_LEN];
+    config_quant_form stated = *form;
+    fill_from_shapes(b, part, module, cols, &stated);
+    form = &stated;
     if (form->mode != CONFIG_QUANT_AFFINE || (form->bits != 4 && form->bits != 8) ||
         (form->group != 32 && form->group != 64 && form->group != 128)) {
         b->st = status_fail(b->err, WEIR_UNSUPPORTED,

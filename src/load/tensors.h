@@ -7,10 +7,11 @@
 /* The work of one load_model: failures stick, so that binding reads as a list;
  * missing names are gathered and reported together. */
 typedef struct binder {
-    checkpoint *c;
-    kernels    *k;
-    weir_status st;
-    weir_error *err;
+    const checkpoint *c;
+    kernels          *k;
+    bool             *taken; /* [checkpoint_count] */
+    weir_status       st;
+    weir_error       *err;
     char        missing[512]; /* names, for the message */
     size_t      n_missing;
 } binder;
@@ -25,7 +26,7 @@ typedef struct stack_shape {
 } stack_shape;
 k_weight *bind_stack(binder *b, checkpoint_part part, const char *name, const stack_shape *s);
 
-/* `mats` separate matrices as one stack; format_name has one %u for the index. */
+/* `mats` separate matrices "prefix.<i>.suffix" as one stack. */
 k_weight *bind_each(binder *b, checkpoint_part part, const char *prefix, const char *suffix, uint32_t mats,
                     uint32_t rows, uint32_t cols);
 

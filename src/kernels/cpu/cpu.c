@@ -74,7 +74,7 @@ static workspace_sizes sizes_of(const k_limits *l)
     const size_t    slots      = (size_t)l->max_rows * l->experts_per_token;
     const size_t    partitions = ((size_t)l->max_positions + K_PARTITION - 1) / K_PARTITION;
     const size_t    rows = lin_x_floats_max(l->max_cols) * l->max_rows, experts = lin_x_floats_max(l->expert_cols) * slots;
-    const size_t    panel = lin_panel_floats_max(l->max_cols);
+    const size_t    panel = lin_panel_floats_max(l->max_cols > l->expert_cols ? l->max_cols : l->expert_cols);
     s.prepared            = rows > experts ? rows : experts;
     s.panel               = panel > PANEL_BUDGET ? panel : PANEL_BUDGET;
     s.rope             = (size_t)l->max_rows * l->attention.rotary_dim;
@@ -88,7 +88,7 @@ static uint64_t workspace_bytes(const kernels *k, const k_limits *limits)
 {
     const workspace_sizes s       = sizes_of(limits);
     return sizeof(float) * (s.prepared + s.panel * threads(k) + s.rope + s.partials + 2 * s.route + 2 * s.slots + limits->max_rows) +
-           sizeof(lin_job) * EXPERT_JOBS * (uint64_t)limits->experts;
+           sizeof(lin_job) * K_MAX_JOBS * (uint64_t)limits->experts;
 }
 
 static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
@@ -96,6 +96,9 @@ static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
     cpu_backend          *b = cpu_of(k);
     const workspace_sizes s = sizes_of(limits);
     const size_t          n_freq = limits->attention.rotary_dim / 2;
+    if (limits->attention.head_dim > CPU_MAX_HEAD_DIM || limits->delta.conv_kernel > CPU_MAX_CONV)
+        return status_fail(err, WEIR_UNSUPPORTED, "CPU backend: expected heads of at most %d and convolutions of at most %d, found %u and %u",
+                           CPU_MAX_HEAD_DIM, CPU_MAX_CONV, limits->attention.head_dim, limits->delta.conv_kernel);
     b->limits        = *limits;
     b->panel_size    = s.panel;
     b->inv_freq      = mem_alloc(n_freq, sizeof *b->inv_freq);
@@ -108,7 +111,7 @@ static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
     b->route_weights = mem_aligned(s.route, sizeof *b->route_weights);
     b->slots         = mem_aligned(s.slots, sizeof *b->slots);
     b->slot_rows     = mem_aligned(s.slots, sizeof *b->slot_rows);
-    b->expert_jobs   = mem_alloc((size_t)limits->experts * EXPERT_JOBS, sizeof *b->expert_jobs);
+    b->expert_jobs   = mem_alloc((size_t)limits->experts * K_MAX_JOBS, sizeof *b->expert_jobs);
     if (b->expert_jobs == NULL || b->inv_freq == NULL || b->prepared == NULL || b->panels == NULL || b->rope == NULL || b->positions == NULL ||
         b->partials == NULL || b->route_ids == NULL || b->route_weights == NULL || b->slots == NULL || b->slot_rows == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "workspaces: %llu bytes are not to be had",
@@ -149,9 +152,10 @@ static void begin(kernels *k, const k_step *s)
 
 static weir_status finish(kernels *k, weir_error *err)
 {
-    (void)k;
-    (void)err;
-    return WEIR_OK;
+    cpu_backend *b = cpu_of(k);
+    if (!b->failed) return WEIR_OK;
+    b->failed = false;
+    return status_fail(err, WEIR_INVALID, "CPU backend: a linear of more than %d matrices", K_MAX_JOBS);
 }
 
 /* The flags for an instruction set by name; false when this machine lacks it. */

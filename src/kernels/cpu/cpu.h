@@ -24,7 +24,8 @@ typedef struct lin_job {
     const uint32_t *x_rows, *y_rows;
     uint32_t        n;
 } lin_job;
-enum { EXPERT_JOBS = 2 }; /* most weights that one expert_linear has */
+/* What the arrays of the operations hold; reserve() refuses more. */
+enum { CPU_MAX_HEAD_DIM = 1024, CPU_MAX_CONV = 16 };
 
 typedef struct cpu_backend {
     kernels       table; /* first: the table is the backend */
@@ -33,6 +34,7 @@ typedef struct cpu_backend {
     k_limits      limits;
     double       *inv_freq; /* the copy that limits.inv_freq points to */
     const k_step *step;
+    bool          failed; /* a caller broke the interface; told by finish() */
 
     float    *prepared;      /* the rows of one linear, laid out for its weights */
     float    *panels;        /* per thread */
@@ -44,7 +46,7 @@ typedef struct cpu_backend {
     float    *route_weights; /* the same */
     uint32_t *slots;         /* slots ordered by expert, then per expert its first slot */
     uint32_t *slot_rows;     /* x row of every ordered slot */
-    lin_job  *expert_jobs;   /* [experts * EXPERT_JOBS] */
+    lin_job  *expert_jobs;   /* [experts * K_MAX_JOBS] */
 } cpu_backend;
 
 /* Opens the CPU backend with `threads` threads (0: all cores) and the named

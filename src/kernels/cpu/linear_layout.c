@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { LANES = 16, DENSE_CHUNK = 32, NIBBLES = 8 };
+enum { LANES = 16, DENSE_CHUNK = 64, NIBBLES = 8 };
 
 lin_layout lin_layout_of(k_format format, uint32_t group, uint32_t cols)
 {

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_HEAD_DIM = 512, PARTITION_BLOCKS = K_PARTITION / K_PAGE };
+enum { PARTITION_BLOCKS = K_PARTITION / K_PAGE };
 
 /* One query's softmax so far: max, sum, and the weighted sum of values. */
 typedef struct partial {
@@ -149,7 +149,7 @@ static void attend_tile(const attention_job *j, size_t kv_head, size_t first, un
 {
     const k_attention_shape *s     = &j->b->limits.attention;
     const size_t             group = s->heads / s->kv_heads;
-    float                    out[2][ATTENTION_TILE][MAX_HEAD_DIM];
+    float                    out[2][ATTENTION_TILE][CPU_MAX_HEAD_DIM];
     const float             *q[ATTENTION_TILE];
     uint32_t                 last[ATTENTION_TILE], farthest = 0;
     size_t                   row[ATTENTION_TILE], head[ATTENTION_TILE];

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_KERNEL = 16, CONV_COLUMNS = 512, STATE_COLUMNS = 64, GATE_HEADS = 16 };
+enum { CONV_COLUMNS = 512, STATE_COLUMNS = 64, GATE_HEADS = 16 };
 
 typedef struct conv_job {
     const cpu_backend *b;
@@ -27,18 +27,13 @@ typedef struct delta_job {
     size_t             channels;
 } delta_job;
 
-static size_t channels_of(const k_delta_shape *s)
-{
-    return 2 * (size_t)s->key_heads * s->key_dim + (size_t)s->value_heads * s->value_dim;
-}
-
 /* Channels c .. c+n-1 of one span. */
 static void conv_columns(const conv_job *j, size_t c, size_t n)
 {
     const size_t kernel = j->b->limits.delta.conv_kernel, C = j->channels;
     const float *x = j->qkv + (size_t)j->span->row * C;
     for (size_t t = 0; t < j->span->n; t++) {
-        const float *rows[MAX_KERNEL];
+        const float *rows[CPU_MAX_CONV];
         for (size_t i = 0; i < kernel; i++) {
             const size_t at = t + i; /* row of [tail ; x] */
             rows[i]         = at < kernel - 1 ? j->tail_in + at * C + c : x + (at - (kernel - 1)) * C + c;
@@ -67,7 +62,7 @@ void cpu_conv(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps, k_buf *
     enum { SERIAL = 16384 };
     cpu_backend         *b = cpu_of(k);
     const k_delta_shape *s = &b->limits.delta;
-    const size_t         C = channels_of(s), slot = (s->conv_kernel - 1) * C;
+    const size_t         C = k_delta_channels(s), slot = (s->conv_kernel - 1) * C;
     for (uint32_t i = 0; i < b->step->n_spans; i++) {
         const k_span *span = &b->step->spans[i];
         conv_job      job  = {.b = b, .span = span, .y = buf_f32(y), .qkv = buf_f32(qkv), .taps = buf_f32(taps),
@@ -141,7 +136,7 @@ void cpu_delta(kernels *k, k_buf *y, k_buf *qkv, k_buf *a, k_buf *b, const k_buf
     const size_t         slot = (size_t)s->value_heads * s->key_dim * s->value_dim;
     delta_job            job  = {.b = c, .y = buf_f32(y), .qkv = buf_f32(qkv), .a = buf_f32(a), .b_gate = buf_f32(b),
                                  .decay_rate = buf_f32(decay_rate), .dt_bias = buf_f32(dt_bias),
-                                 .channels = channels_of(s)};
+                                 .channels = k_delta_channels(s)};
     for_rows(c, prepare_row, &job, c->step->n_rows, 3 * (size_t)s->key_heads * s->key_dim);
     for (uint32_t i = 0; i < c->step->n_spans; i++) {
         job.span      = &c->step->spans[i];

@@ -14,6 +14,7 @@ enum {
     DOT_MAX        = 6,   /* rows of x up to which decoding twice beats panels */
     DOT_CHUNK      = 64,  /* weight rows that stay cached between two groups of x rows */
     MAX_PANELS     = 8,   /* panels expanded together */
+    PASS_JOBS      = 16,  /* matrices in one run of the pool */
     PREPARE_SERIAL = 8192 /* floats that one thread prepares faster than it wakes others */
 };
 
@@ -26,9 +27,9 @@ typedef struct linear_pass {
     uint32_t       group, cols;
     size_t         x_floats;
     bool           prepared; /* by the caller, before the threads woke */
-    const lin_job *jobs[16];
+    const lin_job *jobs[PASS_JOBS];
     uint32_t       n_jobs;
-    size_t         unit[16], first_unit[17]; /* weight rows of a unit of work; units before job i */
+    size_t         unit[PASS_JOBS], first_unit[PASS_JOBS + 1]; /* weight rows of a unit of work; units before job i */
     atomic_size_t  next;
 } linear_pass;
 
@@ -82,10 +83,9 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
         const unsigned m = j->n - i < TILE_ROWS ? j->n - i : TILE_ROWS;
         const float   *x[TILE_ROWS];
         for (unsigned s = 0; s < m; s++) x[s] = prepared_row(p, j, i + s);
-        memset(acc, 0, n_panels * sizeof acc[0]);
         for (size_t c = 0; c < p->lo.n_chunks; c++)
             for (size_t q = 0; q < n_panels; q++)
-                isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, c, c + 1);
+                isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, c);
         for (size_t q = 0; q < n_panels; q++) {
             float        sums[TILE];
             const size_t left = n - q * PANEL_ROWS, count = left < PANEL_ROWS ? left : PANEL_ROWS;
@@ -160,7 +160,6 @@ static bool same_layout(const lin_weight *a, const lin_weight *b)
 
 void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jobs, uint32_t n_jobs)
 {
-    enum { MAX_JOBS = sizeof((linear_pass){0}.jobs) / sizeof(lin_job *) };
     for (uint32_t i = 0; i < n_jobs; i++) {
         bool first = true; /* of its layout: later ones ran with it */
         for (uint32_t e = 0; e < i && first; e++) first = !same_layout(&jobs[e].w, &jobs[i].w);
@@ -172,7 +171,7 @@ void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jo
         for (uint32_t e = i; e < n_jobs; e++) {
             if (!same_layout(w, &jobs[e].w) || jobs[e].n == 0) continue;
             p.jobs[p.n_jobs++] = &jobs[e];
-            if (p.n_jobs == MAX_JOBS) {
+            if (p.n_jobs == PASS_JOBS) {
                 run_pass(&p);
                 p.n_jobs = 0;
             }
@@ -183,9 +182,11 @@ void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jo
 
 void cpu_linear(kernels *k, const k_buf *x, uint32_t rows, const k_linear_job *jobs, uint32_t n_jobs)
 {
-    lin_job list[8];
-    if (rows == 0) return;
-    for (uint32_t i = 0; i < n_jobs && i < sizeof list / sizeof *list; i++)
+    cpu_backend *b = cpu_of(k);
+    lin_job      list[K_MAX_JOBS];
+    b->failed = b->failed || n_jobs > K_MAX_JOBS;
+    if (rows == 0 || b->failed) return;
+    for (uint32_t i = 0; i < n_jobs; i++)
         list[i] = (lin_job){.w = jobs[i].w->form, .y = buf_f32(jobs[i].y), .n = rows};
-    linear_run(cpu_of(k), buf_f32(x), rows, list, n_jobs);
+    linear_run(b, buf_f32(x), rows, list, n_jobs);
 }

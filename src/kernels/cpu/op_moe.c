@@ -69,9 +69,10 @@ void cpu_expert_linear(kernels *k, const k_buf *x, bool from_slots, const k_line
     /* The x row of a slot: the slot itself, or the row it belongs to. */
     for (uint32_t s = 0; s < n_slots; s++) b->slot_rows[s] = from_slots ? b->slots[s] : b->slots[s] / per_token;
     uint32_t n = 0;
-    for (uint32_t e = 0; e < b->limits.experts; e++) {
+    b->failed  = b->failed || n_jobs > K_MAX_JOBS;
+    for (uint32_t e = 0; e < b->limits.experts && !b->failed; e++) {
         const uint32_t count = first[e + 1] - first[e];
-        for (uint32_t i = 0; i < n_jobs && i < EXPERT_JOBS && count > 0; i++)
+        for (uint32_t i = 0; i < n_jobs && count > 0; i++)
             b->expert_jobs[n++] = (lin_job){.w      = weight_mat(jobs[i].w, e),
                                             .y      = buf_f32(jobs[i].y),
                                             .x_rows = b->slot_rows + first[e],

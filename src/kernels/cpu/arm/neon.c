@@ -113,6 +113,11 @@ INLINE float vf_sum(vf v)
     const float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
 }
+/* sums[i] = vf_sum of p[i][16], i < 8. */
+INLINE void vf_sum8(float *sums, const float *p)
+{
+    UNROLL for (int i = 0; i < 8; i++) sums[i] = vf_sum(vf_load(p + i * 16));
+}
 INLINE vf vf_load_bf16(const void *p)
 {
     const uint8_t *b = p;

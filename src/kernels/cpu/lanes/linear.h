@@ -257,7 +257,7 @@ INLINE void tile_dense(const lin_layout *lo, float *acc, const float *const *x, 
     UNROLL for (int m = 0; m < M; m++)
     {
         xs[m] = x[m] + chunk * lo->x_chunk;
-        UNROLL for (int n = 0; n < N; n++) a[m][n] = vf_load(acc + (m * PANEL_ROWS + n) * LANES);
+        UNROLL for (int n = 0; n < N; n++) a[m][n] = chunk == 0 ? vf_zero() : vf_load(acc + (m * PANEL_ROWS + n) * LANES);
     }
     panel += chunk * lo->panel_chunk;
     const uint32_t n_vectors = lin_chunk_blocks(lo, chunk);
@@ -287,7 +287,10 @@ INLINE void tile_affine(const lin_layout *lo, float *acc, const float *const *x,
         xs[m]       = x[m] + chunk * lo->x_chunk;
         const vf xv = vf_load(xs[m]);
         UNROLL for (int n = 0; n < N; n++)
-            sum[m][n] = vf_fma(vf_load(panel + n * LANES), xv, vf_load(acc + (m * PANEL_ROWS + n) * LANES));
+        {
+            const vf before = chunk == 0 ? vf_zero() : vf_load(acc + (m * PANEL_ROWS + n) * LANES);
+            sum[m][n]       = vf_fma(vf_load(panel + n * LANES), xv, before);
+        }
         xs[m] += LANES;
     }
     panel += PANEL_ROWS * LANES;
@@ -329,26 +332,26 @@ INLINE void tile_m(const lin_layout *lo, float *acc, const float *const *x, cons
 }
 
 static void lin_tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
-                     size_t chunk0, size_t chunk1)
+                     size_t chunk)
 {
-    for (size_t c = chunk0; c < chunk1; c++) {
-        unsigned j = 0;
-        for (; j + TILE_M <= m; j += TILE_M) tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, TILE_M, panel, c);
-        if (TILE_M > 3 && j + 3 <= m) {
-            tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 3, panel, c);
-            j += 3;
-        }
-        if (TILE_M > 2 && j + 2 <= m) {
-            tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 2, panel, c);
-            j += 2;
-        }
-        if (j < m) tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 1, panel, c);
+    unsigned j = 0;
+    for (; j + TILE_M <= m; j += TILE_M) tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, TILE_M, panel, chunk);
+    if (TILE_M > 3 && j + 3 <= m) {
+        tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 3, panel, chunk);
+        j += 3;
     }
+    if (TILE_M > 2 && j + 2 <= m) {
+        tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 2, panel, chunk);
+        j += 2;
+    }
+    if (j < m) tile_m(lo, acc + j * PANEL_ROWS * LANES, x + j, 1, panel, chunk);
 }
 
 static void lin_reduce(float *sums, const float *acc, size_t n)
 {
-    for (size_t i = 0; i < n; i++) sums[i] = vf_sum(vf_load(acc + i * LANES));
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) vf_sum8(sums + i, acc + i * LANES);
+    for (; i < n; i++) sums[i] = vf_sum(vf_load(acc + i * LANES));
 }
 
 INLINE void lanes_linear(cpu_isa *t)

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/scalar/math.h"
 
-INLINE vf vf_exp_times_pow2(vf x, const float k)
+INLINE vf vf_exp_scaled(vf x, vf k)
 {
     x          = vf_max(vf_set1(MATH_EXP_LO), x);
     x          = vf_min(vf_set1(MATH_EXP_HI), x);
@@ -12,14 +12,13 @@ INLINE vf vf_exp_times_pow2(vf x, const float k)
     const vf n = vf_sub(t, vf_set1(MATH_ROUND));
     const vf r = vf_fma(n, vf_set1(-MATH_LN2_LO), vf_fma(n, vf_set1(-MATH_LN2_HI), x));
     vf       p = vf_set1(math_exp_c[0]);
-    for (int i = 1; i < 6; i++) p = vf_fma(p, r, vf_set1(math_exp_c[i]));
-    p = vf_add(vf_fma(p, vf_mul(r, r), r), vf_set1(1.0f));
-    return vf_scale_pow2(p, k == 0.0f ? t : vf_add(t, vf_set1(k)));
+    for (int i = 1; i < 8; i++) p = vf_fma(p, r, vf_set1(math_exp_c[i]));
+    return vf_scale_pow2(p, vf_add(t, k));
 }
 
 INLINE vf vf_exp(vf x)
 {
-    return vf_exp_times_pow2(x, 0.0f);
+    return vf_exp_scaled(x, vf_zero());
 }
 
 INLINE vf vf_log1p(vf x)
@@ -31,19 +30,20 @@ INLINE vf vf_log1p(vf x)
     return vf_fma(s, vf_fma(p, z, vf_neg(x)), x);
 }
 
+INLINE vf vf_over_1_plus_exp(vf y, vf x)
+{
+    const vf c = vf_by_sign(x, vf_set1(0x1p-32f), vf_set1(1.0f)), k = vf_by_sign(x, vf_set1(-32.0f), vf_zero());
+    return vf_mul(vf_div(y, vf_add(c, vf_exp_scaled(vf_neg(x), k))), c);
+}
+
 INLINE vf vf_sigmoid(vf x)
 {
-    const vf e = vf_exp(vf_neg(vf_abs(x)));
-    return vf_div(vf_by_sign(x, e, vf_set1(1.0f)), vf_add(vf_set1(1.0f), e));
+    return vf_over_1_plus_exp(vf_set1(1.0f), x);
 }
 
 INLINE vf vf_silu(vf x)
 {
-    const vf low = vf_max(vf_set1(MATH_EXP_LO), x);
-    const vf e   = vf_exp_times_pow2(vf_neg(vf_abs(low)), 32.0f);
-    const vf d   = vf_fma(e, vf_set1(0x1p-32f), vf_set1(1.0f));
-    const vf y   = vf_div(vf_by_sign(x, vf_mul(low, e), x), d);
-    return vf_mul(y, vf_by_sign(x, vf_set1(0x1p-32f), vf_set1(1.0f)));
+    return vf_over_1_plus_exp(vf_max(vf_set1(-MATH_EXP_HI), x), x);
 }
 
 INLINE vf vf_softplus(vf x)

@@ -101,13 +101,12 @@ static void chunk_dot(const lin_layout *lo, size_t c, float *acc, const float *x
     }
 }
 
-static void tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
-                 size_t chunk0, size_t chunk1)
+static void tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel, size_t chunk)
 {
-    for (size_t c = chunk0; c < chunk1; c++)
-        for (unsigned j = 0; j < m; j++)
-            for (size_t r = 0; r < PANEL_ROWS; r++)
-                chunk_dot(lo, c, acc + (j * PANEL_ROWS + r) * LANES, x[j], panel + r * LANES);
+    if (chunk == 0) memset(acc, 0, (size_t)m * PANEL_ROWS * LANES * sizeof *acc);
+    for (unsigned j = 0; j < m; j++)
+        for (size_t r = 0; r < PANEL_ROWS; r++)
+            chunk_dot(lo, chunk, acc + (j * PANEL_ROWS + r) * LANES, x[j], panel + r * LANES);
 }
 
 static void reduce(float *sums, const float *acc, size_t n)

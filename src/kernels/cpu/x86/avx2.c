@@ -111,6 +111,21 @@ INLINE float vf_sum(vf v)
     const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
+/* sums[i] = vf_sum of p[i][16], i < 8: every step of the tree for two vectors at once. */
+INLINE void vf_sum8(float *sums, const float *p)
+{
+    __m256 half[4];
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        const vf     a = vf_load(p + i * 16), b = vf_load(p + (i + 4) * 16);
+        const __m256 sa = _mm256_add_ps(a.lo, a.hi), sb = _mm256_add_ps(b.lo, b.hi);
+        /* lanes l, l+4: four of i below, four of i+4 above */
+        half[i] = _mm256_add_ps(_mm256_permute2f128_ps(sa, sb, 0x20), _mm256_permute2f128_ps(sa, sb, 0x31));
+    }
+    const __m256 e = _mm256_add_ps(_mm256_shuffle_ps(half[0], half[1], 0x44), _mm256_shuffle_ps(half[0], half[1], 0xEE));
+    const __m256 f = _mm256_add_ps(_mm256_shuffle_ps(half[2], half[3], 0x44), _mm256_shuffle_ps(half[2], half[3], 0xEE));
+    _mm256_storeu_ps(sums, _mm256_add_ps(_mm256_shuffle_ps(e, f, 0x88), _mm256_shuffle_ps(e, f, 0xDD)));
+}
 INLINE __m256 bf16_lanes(__m128i h)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));

@@ -99,6 +99,28 @@ INLINE float vf_sum(vf v)
     const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
+/* The same tree for two vectors at once: the sums over lanes l, l+8 of a in the
+ * lower and of b in the upper half. */
+INLINE vf fold8(vf a, vf b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+/* sums[i] = vf_sum of p[i][16], i < 8: every step folds two vectors into one. */
+INLINE void vf_sum8(float *sums, const float *p)
+{
+    vf v[8];
+    UNROLL for (int i = 0; i < 8; i++) v[i] = vf_load(p + i * 16);
+    const vf a = fold8(v[0], v[1]), b = fold8(v[2], v[3]), c = fold8(v[4], v[5]), d = fold8(v[6], v[7]);
+    /* a: 8 lanes of 0, 8 of 1.  Lanes l, l+4: even 128-bit parts and odd ones. */
+    const vf ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD)); /* 4 of 0 1 2 3 */
+    const vf cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x88), _mm512_shuffle_f32x4(c, d, 0xDD)); /* 4 of 4 5 6 7 */
+    /* Lanes l, l+2 within each part: two of ab, two of cd. */
+    const vf e = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xEE));
+    const vf f = _mm512_add_ps(_mm512_shuffle_ps(e, e, 0x88), _mm512_shuffle_ps(e, e, 0xDD));
+    /* Part k now holds the sums of k and 4 + k in its first two lanes. */
+    const vi at = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_storeu_ps(sums, _mm512_castps512_ps256(_mm512_permutexvar_ps(at, f)));
+}
 INLINE vf bf16_lanes(__m256i h)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));

@@ -1,0 +1,12 @@
+/* cli/chat.h - the interactive half of `weir run`. */
+#ifndef CLI_CHAT_H
+#define CLI_CHAT_H
+
+#include "cli/options.h"
+#include "cli/session.h"
+#include "weir/generate.h"
+
+/* Talks until the input ends; returns an exit code. */
+int chat_run(session *s, const options *o, const weir_sample_params *sample);
+
+#endif

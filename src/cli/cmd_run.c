@@ -1,0 +1,187 @@
+/* cli/cmd_run.c - `weir run`: one reply, or a chat (cmd_chat.c). */
+#include "cli/chat.h"
+#include "cli/cli.h"
+#include "cli/conversation.h"
+#include "cli/input.h"
+#include "cli/reading.h"
+#include "cli/reply.h"
+#include "cli/sampling.h"
+#include "cli/terminal.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const arg_option run_options[] = {
+    {"--prompt", "-p", ARG_STRING, offsetof(options, prompt), 0, "TEXT", 0, 0,
+     "answer this and leave; \"-\" reads the text from stdin, as\nhappens without -p when stdin is no terminal"},
+    {"--chat", NULL, ARG_FLAG, offsetof(options, chat), 0, NULL, 0, 0,
+     "chat also when stdin is no terminal: a line is a message"},
+    {"--raw", NULL, ARG_FLAG, offsetof(options, raw), 0, NULL, 0, 0,
+     "continue the text itself, without the chat template"},
+    {"--system", NULL, ARG_STRING, offsetof(options, system), 0, "TEXT", 0, 0, "the system message"},
+    {"--think", NULL, ARG_FLAG, offsetof(options, think), 0, NULL, 0, 0, "reason before the answer"},
+    {"--no-think", NULL, ARG_FLAG, offsetof(options, no_think), 0, NULL, 0, 0,
+     "answer at once (default: as the template has it)"},
+    {"--max-tokens", NULL, ARG_U32, offsetof(options, max_tokens), 0, "N", 1, 1 << 30,
+     "most tokens of a reply (default: what the context holds)"},
+    {"--stop", NULL, ARG_LIST, offsetof(options, stop), 0, "STR", 0, 0,
+     "end the reply before this text; may be given 16 times"},
+    {"--logprobs", NULL, ARG_U32, offsetof(options, logprobs), offsetof(options, logprobs_given), "N", 0, 20,
+     "with --json: the log probability of each token, and of\nthe N likeliest in its place"},
+    {"--draft", NULL, ARG_STRING, offsetof(options, draft), 0, "off|mtp|ngram|MODEL", 0, 0,
+     "guess tokens ahead (only off is available yet)"},
+};
+static const arg_option sampling_options[] = {
+    {"--temp", NULL, ARG_REAL, offsetof(options, temp), offsetof(options, temp_given), "T", 0, 5,
+     "temperature; 0 takes the likeliest token"},
+    {"--top-p", NULL, ARG_REAL, offsetof(options, top_p), offsetof(options, top_p_given), "P", 0, 1,
+     "keep the likeliest tokens that make up this probability"},
+    {"--top-k", NULL, ARG_U32, offsetof(options, top_k), offsetof(options, top_k_given), "K", 0, 1 << 30,
+     "keep the K likeliest tokens; 0 keeps all"},
+    {"--min-p", NULL, ARG_REAL, offsetof(options, min_p), 0, "P", 0, 1,
+     "keep tokens at least this likely, the likeliest being 1"},
+    {"--presence-penalty", NULL, ARG_REAL, offsetof(options, presence_penalty), 0, "X", -2, 2,
+     "taken off the logits of tokens generated before"},
+    {"--repetition-penalty", NULL, ARG_REAL, offsetof(options, repetition_penalty), 0, "X", 0.01, 100,
+     "divides the logits of tokens seen before (1: off)"},
+};
+static const arg_group run_group       = ARG_GROUP("Options", run_options);
+static const arg_group sampling_group  = ARG_GROUP("Sampling (default: the checkpoint's own advice)", sampling_options);
+static const arg_group *const groups[] = {&run_group, &sampling_group, &options_common, NULL};
+
+/* What the command line asks for that cannot be, or that makes no sense. */
+static int check(const options *o, bool one_shot)
+{
+    if (strcmp(o->draft, "off") != 0)
+        return cli_usage("run: --draft: expected off, found \"%.60s\", which is not available yet", o->draft);
+    if (o->think && o->no_think) return cli_usage("run: expected one of --think and --no-think, found both");
+    if (o->chat && (o->prompt != NULL || o->raw || o->json))
+        return cli_usage("run: --chat goes with none of -p, --raw and --json");
+    if (!one_shot && (o->raw || o->json)) return cli_usage("run: %s needs -p TEXT", o->raw ? "--raw" : "--json");
+    if (o->raw && (o->system != NULL || o->think || o->no_think))
+        return cli_usage("run: --raw uses no chat template: expected no --system, --think, --no-think");
+    if (o->logprobs_given && !o->json) return cli_usage("run: --logprobs needs --json");
+    for (size_t i = 0; i < o->stop.n; i++)
+        if (o->stop.items[i][0] == '\0') return cli_usage("run: --stop: expected some text, found \"\"");
+    return CLI_OK;
+}
+
+/* Reads a prompt that is text, not a chat. */
+static weir_status read_raw(session *s, const char *text, size_t len, conversation_reading *out, weir_error *err)
+{
+    weir_ids ids   = {0};
+    *out           = (conversation_reading){0};
+    weir_status st = weir_tokenize(s->model, text, len, true, &ids, err);
+    if (st == WEIR_OK && ids.n == 0) st = status_fail(err, WEIR_INVALID, "--raw: expected some text, found none");
+    if (st == WEIR_OK) {
+        const uint64_t start = clock_ns();
+        progress       bar;
+        progress_start(&bar, "reading");
+        st = reading_append(s->sequence, ids.data, ids.n, &bar, err);
+        progress_end(&bar);
+        out->prompt  = (uint32_t)ids.n;
+        out->seconds = (double)(clock_ns() - start) * 1e-9;
+    }
+    weir_ids_free(&ids);
+    return st;
+}
+
+static weir_status read_chat(session *s, const options *o, const char *text, size_t len, conversation_reading *out,
+                             weir_error *err)
+{
+    if (strlen(text) != len) return status_fail(err, WEIR_INVALID, "prompt: expected text, found a NUL byte");
+    conversation c;
+    weir_status  st = conversation_init(&c, err);
+    c.thinking      = o->think ? THINK_ON : o->no_think ? THINK_OFF : THINK_TEMPLATE;
+    if (st == WEIR_OK && o->system != NULL) st = conversation_system(&c, o->system, err);
+    if (st == WEIR_OK) st = conversation_add(&c, "user", text, NULL, err);
+    if (st == WEIR_OK) st = conversation_read(&c, s->model, s->engine, s->sequence, out, err);
+    conversation_free(&c);
+    return st;
+}
+
+static int print_result(const reply *r, const conversation_reading *p, const session *s, uint64_t seed)
+{
+    const double rate = p->seconds > 0.0 ? (double)p->prompt / p->seconds : 0.0;
+    json_t      *o    = json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:I, s:O}", "text",
+                                  cli_json_text(r->text.data, r->text.len), "reasoning",
+                                  cli_json_text(r->reasoning.data, r->reasoning.len), "tokens", (json_int_t)r->result.tokens,
+                                  "reasoning_tokens", (json_int_t)r->result.reasoning_tokens, "prompt_tokens",
+                                  (json_int_t)p->prompt, "finish", reply_finish_name(r->result.finish), "seconds",
+                                  p->seconds + r->seconds, "load_seconds", s->load_seconds, "prefill_tps", rate, "decode_tps",
+                                  reply_tps(r), "seed", (json_int_t)seed, "ids", r->ids);
+    if (r->logprobs != NULL) (void)json_object_set(o, "logprobs", r->logprobs);
+    return cli_print_json(o);
+}
+
+static int one_reply(session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample)
+{
+    weir_error           err;
+    conversation_reading p;
+    const weir_status    st = o->raw ? read_raw(s, text, len, &p, &err) : read_chat(s, o, text, len, &p, &err);
+    if (st != WEIR_OK) return cli_fail(&err);
+
+    weir_generate_options g = WEIR_GENERATE_OPTIONS_INIT;
+    g.sample                = sample;
+    g.max_tokens            = o->max_tokens;
+    g.stop                  = o->stop.items;
+    g.n_stop                = o->stop.n;
+    g.logprobs              = o->logprobs_given;
+    g.top_logprobs          = o->logprobs;
+    g.thinking_open         = p.thinking_open;
+    g.raw                   = o->raw;
+    reply r;
+    int   code = CLI_OK;
+    if (reply_generate(&r, s->model, s->sequence, &g, !o->json, &err) != WEIR_OK)
+        code = cli_fail(&err);
+    else if (o->json)
+        code = print_result(&r, &p, s, sample->seed);
+    if (!o->json) (void)fputc('\n', stdout);
+    if (code == CLI_OK) code = cli_flush();
+    if (code == CLI_OK && r.result.finish == WEIR_FINISH_CANCELLED) code = CLI_FAILED;
+    reply_free(&r);
+    return code;
+}
+
+static int run(const options *o)
+{
+    const bool one_shot = o->prompt != NULL || (!terminal_stdin() && !o->chat);
+    const int  bad      = check(o, one_shot);
+    if (bad != CLI_OK) return bad;
+
+    session            s = {0};
+    weir_sample_params sample;
+    weir_error         err;
+    char              *read       = NULL;
+    const bool         from_stdin = one_shot && (o->prompt == NULL || strcmp(o->prompt, "-") == 0);
+    size_t             len        = o->prompt != NULL ? strlen(o->prompt) : 0;
+    weir_status        st         = from_stdin ? input_stdin(&read, &len, &err) : WEIR_OK;
+    if (st == WEIR_OK) st = session_open(&s, o, &err);
+    if (st == WEIR_OK) st = sampling_from(s.model, o, &sample, &err);
+    if (st == WEIR_OK) st = session_engine(&s, o, 0, &err);
+    int code;
+    if (st != WEIR_OK)
+        code = cli_fail(&err);
+    else if (one_shot)
+        code = one_reply(&s, o, read != NULL ? read : o->prompt, len, &sample);
+    else
+        code = chat_run(&s, o, &sample);
+    mem_free(read);
+    session_close(&s);
+    return code;
+}
+
+const command cmd_run = {
+    .name    = "run",
+    .summary = "chat with a model, or get one reply",
+    .usage   = "[MODEL] [-p TEXT] [options]",
+    .details = "On a terminal this is a chat; /help in it lists its commands.  With -p, or when stdin is\n"
+               "no terminal, it prints one reply.  The model's reasoning is shown on a terminal only,\n"
+               "and is in --json's result.  Ctrl-C ends a reply.\n",
+    .model   = CLI_MODEL_OPTIONAL,
+    .groups  = groups,
+    .run     = run,
+};

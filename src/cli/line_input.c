@@ -1,0 +1,168 @@
+/* cli/line_input.c - reading messages; see line_input.h. */
+#include "cli/line_input.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <histedit.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HISTORY_LINES = 1000, PATH_LIMIT = 4096, PASTE_MS = 20 };
+
+struct line_input {
+    EditLine *edit; /* NULL: no terminal */
+    History  *history;
+    char     *history_path; /* NULL: nowhere */
+    bool      more;         /* a message has begun */
+    char     *plain;        /* getline's */
+    size_t    plain_size;
+};
+
+static char *prompt(EditLine *e)
+{
+    static char       first[] = "> ", next[] = "... ";
+    const line_input *in;
+    (void)el_get(e, EL_CLIENTDATA, &in);
+    return in->more ? next : first;
+}
+
+/* $XDG_STATE_HOME/weir/history, its folders made; mem_free.  NULL: nowhere. */
+static char *make_history_path(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    str         s;
+    str_init(&s, PATH_LIMIT);
+    if (state != NULL && state[0] == '/')
+        str_puts(&s, state);
+    else if (home != NULL && home[0] == '/')
+        str_printf(&s, "%s/.local/state", home);
+    else
+        s.failed = true;
+    str_puts(&s, "/weir/history");
+    if (s.failed) {
+        str_free(&s);
+        return NULL;
+    }
+    for (char *slash = strchr(s.data + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(s.data, 0700); /* most exist; a failure shows when the file is written */
+        *slash = '/';
+    }
+    char *path = str_take(&s);
+    str_free(&s);
+    return path;
+}
+
+static weir_status open_editor(line_input *in, weir_error *err)
+{
+    HistEvent ev;
+    in->edit    = el_init("weir", stdin, terminal_stdout() ? stdout : stderr, stderr);
+    in->history = history_init();
+    if (in->edit == NULL || in->history == NULL) return status_fail(err, WEIR_NO_MEMORY, "line editor: out of memory");
+    (void)el_set(in->edit, EL_CLIENTDATA, in);
+    (void)el_set(in->edit, EL_PROMPT, prompt);
+    (void)el_set(in->edit, EL_EDITOR, "emacs");
+    (void)el_set(in->edit, EL_HIST, history, in->history);
+    (void)el_set(in->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    (void)history(in->history, &ev, H_SETSIZE, HISTORY_LINES);
+    (void)history(in->history, &ev, H_SETUNIQUE, 1);
+    in->history_path = make_history_path();
+    if (in->history_path != NULL && file_exists(in->history_path))
+        (void)history(in->history, &ev, H_LOAD, in->history_path);
+    return WEIR_OK;
+}
+
+weir_status line_input_open(line_input **out, weir_error *err)
+{
+    *out = mem_zalloc(1, sizeof **out);
+    if (*out == NULL) return status_fail(err, WEIR_NO_MEMORY, "line editor: out of memory");
+    const weir_status st = terminal_stdin() ? open_editor(*out, err) : WEIR_OK;
+    if (st != WEIR_OK) {
+        line_input_close(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* What someone typed is nobody else's business: 0600.  Failures are ignored, a
+ * history is a convenience. */
+static void save_history(line_input *in)
+{
+    HistEvent   ev;
+    file_writer w;
+    if (in->history_path == NULL || file_create(&w, in->history_path, NULL) != WEIR_OK) return;
+    if (fchmod(fileno(w.f), 0600) == 0 && history(in->history, &ev, H_SAVE_FP, w.f) >= 0) (void)file_commit(&w, NULL);
+    file_abandon(&w);
+}
+
+void line_input_close(line_input *in)
+{
+    if (in == NULL) return;
+    if (in->history != NULL) {
+        save_history(in);
+        history_end(in->history);
+    }
+    if (in->edit != NULL) el_end(in->edit);
+    mem_free(in->history_path);
+    free(in->plain);
+    mem_free(in);
+}
+
+/* One line with its newline, borrowed; NULL at the end and on Ctrl-C. */
+static const char *next_line(line_input *in, size_t *n)
+{
+    if (in->edit != NULL) {
+        int count;
+        /* Raw before the prompt shows: else a key pressed at once is the old mode's. */
+        (void)el_set(in->edit, EL_PREP_TERM, 1);
+        const char *line = el_gets(in->edit, &count);
+        *n               = line != NULL && count > 0 ? (size_t)count : 0;
+        return *n > 0 ? line : NULL;
+    }
+    const ssize_t count = getline(&in->plain, &in->plain_size, stdin);
+    *n                  = count > 0 ? (size_t)count : 0;
+    return count > 0 ? in->plain : NULL;
+}
+
+static void remember(line_input *in, const char *line)
+{
+    HistEvent ev;
+    if (in->history != NULL && strspn(line, " \t\r\n") != strlen(line)) (void)history(in->history, &ev, H_ENTER, line);
+}
+
+/* True while a paste goes on: more input waits already.  A piped input always
+ * waits, there a line is a message. */
+static bool input_waits(const line_input *in)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    return in->edit != NULL && poll(&p, 1, PASTE_MS) == 1 && (p.revents & POLLIN) != 0;
+}
+
+line_result line_input_read(line_input *in, str *text)
+{
+    str_clear(text);
+    for (in->more = false;; in->more = true) {
+        size_t      n;
+        const char *line = next_line(in, &n);
+        if (line == NULL) {
+            if (terminal_interrupted()) {
+                if (in->edit != NULL) (void)fputc('\n', terminal_stdout() ? stdout : stderr);
+                return LINE_INTERRUPTED;
+            }
+            return in->more && text->len > 0 ? LINE_TEXT : LINE_END;
+        }
+        remember(in, line);
+        while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r')) n--;
+        const bool goes_on = n > 0 && line[n - 1] == '\\';
+        str_put(text, line, goes_on ? n - 1 : n);
+        if (!goes_on && !input_waits(in)) return LINE_TEXT;
+        str_putc(text, '\n');
+    }
+}

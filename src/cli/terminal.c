@@ -1,0 +1,92 @@
+/* cli/terminal.c - the terminal; see terminal.h.
+ *
+ * The flags below are the program's one piece of global state: a signal handler
+ * has no other way to speak. */
+#include "cli/terminal.h"
+
+#include "weir/base.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupts;
+static struct {
+    bool in, out, progress, colour, quiet;
+} terminal;
+
+static void on_interrupt(int sig)
+{
+    if (++interrupts < 3) return;
+    (void)signal(sig, SIG_DFL);
+    (void)raise(sig);
+}
+
+static void log_to_stderr(void *user, weir_log_level level, const char *line)
+{
+    (void)user;
+    if (level > (terminal.quiet ? WEIR_LOG_ERROR : WEIR_LOG_WARN)) return;
+    (void)fprintf(stderr, "weir: %s%s\n", level == WEIR_LOG_WARN ? "warning: " : "", line);
+}
+
+void terminal_init(bool quiet)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    terminal.in       = isatty(STDIN_FILENO) != 0;
+    terminal.out      = isatty(STDOUT_FILENO) != 0;
+    terminal.progress = isatty(STDERR_FILENO) != 0 && !quiet;
+    terminal.quiet    = quiet;
+    terminal.colour =
+        terminal.out && (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
+    weir_log_set(log_to_stderr, NULL);
+
+    /* Without SA_RESTART: waiting for a line at the prompt has to end too. */
+    struct sigaction sa = {.sa_handler = on_interrupt};
+    (void)sigemptyset(&sa.sa_mask);
+    (void)sigaction(SIGINT, &sa, NULL);
+}
+
+bool terminal_stdin(void)
+{
+    return terminal.in;
+}
+
+bool terminal_stdout(void)
+{
+    return terminal.out;
+}
+
+bool terminal_progress(void)
+{
+    return terminal.progress;
+}
+
+size_t terminal_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+}
+
+const char *terminal_dim(void)
+{
+    return terminal.colour ? "\033[2m" : "";
+}
+
+const char *terminal_plain(void)
+{
+    return terminal.colour ? "\033[0m" : "";
+}
+
+bool terminal_interrupted(void)
+{
+    return interrupts != 0;
+}
+
+void terminal_interrupt_clear(void)
+{
+    interrupts = 0;
+}
