@@ -17,11 +17,11 @@ enum { ROUNDS = 15, MAX_SETS = 4, COLS = 1024, ROWS = 512, HEAD = 128, KEY_DIM =
 static const double ROUND_NS = 2e6; /* a round calls each kernel for about so long */
 
 typedef struct buffers {
-    float      *x, *y, *z, *w, *panel, *acc;
-    uint8_t    *codes, *scales, *biases;
-    lin_weight  weight;
+    float       *x, *y, *z, *w, *panel, *acc;
+    uint8_t     *codes, *scales, *biases;
+    lin_weight   weight;
     const float *rows[TILE_ROWS];
-    float      *results[DOT_ROWS];
+    float       *results[DOT_ROWS];
 } buffers;
 
 /* `bytes`: the traffic a call cannot avoid; `flops`: its multiplies and adds. */
@@ -61,7 +61,7 @@ static void run_expand(const cpu_isa *t, buffers *b)
 static void run_tile(const cpu_isa *t, buffers *b)
 {
     const lin_layout lo = lin_layout_of(b->weight.format, b->weight.group, COLS);
-    t->lin_tile(&lo, b->acc, b->rows, TILE_ROWS, b->panel, 0, lo.n_chunks);
+    for (size_t c = 0; c < lo.n_chunks; c++) t->lin_tile(&lo, b->acc, b->rows, TILE_ROWS, b->panel, c);
 }
 
 static void run_delta(const cpu_isa *t, buffers *b)
@@ -85,16 +85,16 @@ static void run_values(const cpu_isa *t, buffers *b)
 static const bench_entry entries[] = {
     {"rmsnorm", "1024", 3.0 * COLS * 4, 4.0 * COLS, K_F32, run_rmsnorm},
     {"swiglu", "1024", 3.0 * COLS * 4, 0, K_F32, run_swiglu},
-    {"dot bf16 1 row", "512x1024", ROWS * COLS * 2.0, MACS, K_BF16, run_dot1},
-    {"dot affine8 1 row", "512x1024", ROWS * COLS * 1.0625, MACS, K_AFFINE8, run_dot1},
-    {"dot affine4 1 row", "512x1024", ROWS * COLS * 0.5625, MACS, K_AFFINE4, run_dot1},
-    {"dot affine4 4 rows", "512x1024", ROWS * COLS * 0.5625, 4 * MACS, K_AFFINE4, run_dot4},
-    {"expand affine4", "4x1024", PANEL_ROWS * COLS * 4.5, 0, K_AFFINE4, run_expand},
-    {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS * PANEL_ROWS * COLS, K_BF16, run_tile},
-    {"tile affine4", "6x4x1024", 0, 2.0 * TILE_ROWS * PANEL_ROWS * COLS, K_AFFINE4, run_tile},
-    {"delta token", "128x128", 2.0 * HEAD * HEAD * 4, 7.0 * HEAD * HEAD, K_F32, run_delta},
-    {"scores", "4x64x256", K_PAGE * KEY_DIM * 2.0, 2.0 * ATTENTION_TILE * K_PAGE * KEY_DIM, K_F32, run_scores},
-    {"values", "4x64x256", K_PAGE * KEY_DIM * 2.0, 2.0 * ATTENTION_TILE * K_PAGE * KEY_DIM, K_F32, run_values},
+    {"dot bf16 1 row", "512x1024", ROWS *COLS * 2.0, MACS, K_BF16, run_dot1},
+    {"dot affine8 1 row", "512x1024", ROWS *COLS * 1.0625, MACS, K_AFFINE8, run_dot1},
+    {"dot affine4 1 row", "512x1024", ROWS *COLS * 0.5625, MACS, K_AFFINE4, run_dot1},
+    {"dot affine4 4 rows", "512x1024", ROWS *COLS * 0.5625, 4 * MACS, K_AFFINE4, run_dot4},
+    {"expand affine4", "4x1024", PANEL_ROWS *COLS * 4.5, 0, K_AFFINE4, run_expand},
+    {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_BF16, run_tile},
+    {"tile affine4", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_AFFINE4, run_tile},
+    {"delta token", "128x128", 2.0 * HEAD *HEAD * 4, 7.0 * HEAD *HEAD, K_F32, run_delta},
+    {"scores", "4x64x256", K_PAGE *KEY_DIM * 2.0, 2.0 * ATTENTION_TILE *K_PAGE *KEY_DIM, K_F32, run_scores},
+    {"values", "4x64x256", K_PAGE *KEY_DIM * 2.0, 2.0 * ATTENTION_TILE *K_PAGE *KEY_DIM, K_F32, run_values},
 };
 
 static bool buffers_new(buffers *b)
@@ -111,7 +111,8 @@ static bool buffers_new(buffers *b)
     b->scales = mem_aligned((size_t)ROWS * COLS, 1);
     b->biases = mem_aligned((size_t)ROWS * COLS, 1);
     if (b->codes == NULL || b->scales == NULL || b->biases == NULL) return false;
-    for (size_t j = 0; j < (size_t)ROWS * COLS; j++) b->codes[j] = j % 2 != 0 ? 0x3D : (uint8_t)(j * 7); /* about 0.04 as bf16: no subnormals */
+    for (size_t j = 0; j < (size_t)ROWS * COLS; j++)
+        b->codes[j] = j % 2 != 0 ? 0x3D : (uint8_t)(j * 7); /* about 0.04 as bf16: no subnormals */
     for (size_t i = 0; i < TILE_ROWS; i++) b->rows[i] = b->x + i * 2 * COLS;
     for (size_t i = 0; i < DOT_ROWS; i++) b->results[i] = b->y + i * COLS;
     return true;
@@ -126,9 +127,16 @@ static void buffers_free(buffers *b)
 static void set_weight(buffers *b, k_format f)
 {
     const size_t row_bytes = f == K_AFFINE4 ? COLS / 2 : f == K_AFFINE8 ? COLS : COLS * 2;
-    b->weight = (lin_weight){.format = f, .rows = ROWS, .cols = COLS, .group = 64, .scale_type = K_FLOAT_BF16,
-                             .data = b->codes, .scales = b->scales, .biases = b->biases, .row_bytes = row_bytes,
-                             .scale_row_bytes = COLS / 64 * 2};
+    b->weight              = (lin_weight){.format          = f,
+                                          .rows            = ROWS,
+                                          .cols            = COLS,
+                                          .group           = 64,
+                                          .scale_type      = K_FLOAT_BF16,
+                                          .data            = b->codes,
+                                          .scales          = b->scales,
+                                          .biases          = b->biases,
+                                          .row_bytes       = row_bytes,
+                                          .scale_row_bytes = COLS / 64 * 2};
 }
 
 static int by_value(const void *a, const void *b)

@@ -22,11 +22,11 @@
 #define WEIR_VERSION_PATCH 0
 
 /* The list of statuses, from which the enum and the texts are made. */
-#define WEIR_STATUS_LIST(X)                           \
-    X(OK, "ok")                                       \
-    X(INVALID, "an argument is not allowed")          \
-    X(NO_MEMORY, "out of memory or over the limit")   \
-    X(IO, "a file could not be read or written")      \
+#define WEIR_STATUS_LIST(X) \
+    X(OK, "ok") \
+    X(INVALID, "an argument is not allowed") \
+    X(NO_MEMORY, "out of memory or over the limit") \
+    X(IO, "a file could not be read or written") \
     X(FORMAT, "a file is damaged or of another kind") \
     X(UNSUPPORTED, "well formed, but not known here") \
     X(NUMERICS, "a computation gave no usable number") \

@@ -22,7 +22,10 @@ typedef struct weir_engine_options {
     uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
 } weir_engine_options;
 
-#define WEIR_ENGINE_OPTIONS_INIT {.size = sizeof(weir_engine_options)}
+#define WEIR_ENGINE_OPTIONS_INIT \
+    { \
+        .size = sizeof(weir_engine_options) \
+    }
 
 /* Makes `m` ready.  `opt` may be NULL.  On WEIR_OK the caller owns *out and
  * releases it with weir_engine_close(); `m` must outlive it.  WEIR_INVALID

@@ -17,14 +17,17 @@ typedef struct weir_generate_options {
     uint32_t                  max_tokens; /* 0: as many as the context has room for */
     const char *const        *stop;       /* strings that end the reply and are not part of it */
     size_t                    n_stop;
-    uint32_t                  top_logprobs;   /* 0..20 alternatives per token */
-    bool                      logprobs;       /* compute them at all */
-    bool                      keep_special;   /* give special tokens as text too */
-    bool                      thinking_open;  /* the prompt ends inside <think> (weir_prompt) */
-    bool                      raw;            /* plain completion: stop strings apply to all text, no reasoning */
+    uint32_t                  top_logprobs;  /* 0..20 alternatives per token */
+    bool                      logprobs;      /* compute them at all */
+    bool                      keep_special;  /* give special tokens as text too */
+    bool                      thinking_open; /* the prompt ends inside <think> (weir_prompt) */
+    bool                      raw;           /* plain completion: stop strings apply to all text, no reasoning */
 } weir_generate_options;
 
-#define WEIR_GENERATE_OPTIONS_INIT {.size = sizeof(weir_generate_options)}
+#define WEIR_GENERATE_OPTIONS_INIT \
+    { \
+        .size = sizeof(weir_generate_options) \
+    }
 
 /* One sampled token.  `text` is what can be shown now (complete characters, a
  * possible beginning of a stop string held back), so it may be empty or belong
@@ -57,7 +60,7 @@ typedef struct weir_generate_result {
  * back, until an end id, a stop string, max_tokens, the end of the context or
  * the callback ends it.  The last sampled token is not read into the sequence:
  * weir_sequence_length() counts the others.  `opt` may be NULL; `result` too. */
-WEIR_API weir_status weir_generate(weir_sequence *s, const weir_generate_options *opt, weir_token_fn *fn,
-                                   void *user, weir_generate_result *result, weir_error *err);
+WEIR_API weir_status weir_generate(weir_sequence *s, const weir_generate_options *opt, weir_token_fn *fn, void *user,
+                                   weir_generate_result *result, weir_error *err);
 
 #endif

@@ -25,8 +25,8 @@ typedef bool weir_progress_fn(void *user, uint32_t done, uint32_t total);
  * of the last one.  `progress` may be NULL; when it stops the work, the
  * sequence holds the chunks done so far and the call gives WEIR_CANCELLED.
  * WEIR_INVALID: an id outside the vocabulary, or more than max_context. */
-WEIR_API weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n,
-                                          weir_progress_fn *progress, void *user, weir_error *err);
+WEIR_API weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n, weir_progress_fn *progress,
+                                          void *user, weir_error *err);
 
 /* Logits [vocab_size] of the next token, f32, borrowed until the next change;
  * NULL in an empty sequence. */
@@ -35,9 +35,9 @@ WEIR_API const float *weir_sequence_logits(const weir_sequence *s);
 /* A chunk's results: rows first_position .. first_position + n - 1.  Return
  * false to stop. */
 typedef struct weir_rows {
-    uint32_t     first_position, n;
-    const float *logits;              /* [n, vocab_size] */
-    const float *const *hidden;       /* per layer [n, hidden_size], the residual stream it leaves; NULL unless asked */
+    uint32_t            first_position, n;
+    const float        *logits; /* [n, vocab_size] */
+    const float *const *hidden; /* per layer [n, hidden_size], the residual stream it leaves; NULL unless asked */
 } weir_rows;
 typedef bool weir_rows_fn(void *user, const weir_rows *rows);
 

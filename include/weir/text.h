@@ -20,8 +20,8 @@ WEIR_API void weir_ids_free(weir_ids *ids);
  * spellings of added tokens ("<|im_end|>") become their ids; without they are
  * ordinary text.  WEIR_INVALID names the offset of a byte that is not UTF-8;
  * WEIR_UNSUPPORTED: the model has no tokenizer. */
-WEIR_API weir_status weir_tokenize(const weir_model *m, const char *text, size_t len, bool added_tokens,
-                                   weir_ids *out, weir_error *err);
+WEIR_API weir_status weir_tokenize(const weir_model *m, const char *text, size_t len, bool added_tokens, weir_ids *out,
+                                   weir_error *err);
 
 /* The bytes that `id` stands for (part of a character, maybe), borrowed from
  * the model; NULL and *len 0 for an id without text. */

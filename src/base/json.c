@@ -17,8 +17,10 @@ static bool depth_within(const char *s, size_t n, unsigned max)
     bool     in_string = false;
     for (size_t i = 0; i < n; i++) {
         if (in_string) {
-            if (s[i] == '\\') i++;
-            else if (s[i] == '"') in_string = false;
+            if (s[i] == '\\')
+                i++;
+            else if (s[i] == '"')
+                in_string = false;
         } else if (s[i] == '"') {
             in_string = true;
         } else if (s[i] == '{' || s[i] == '[') {
@@ -30,8 +32,7 @@ static bool depth_within(const char *s, size_t n, unsigned max)
     return true;
 }
 
-weir_status json_parse(json_doc *out, const char *text, size_t len, const char *name, unsigned depth,
-                       weir_error *err)
+weir_status json_parse(json_doc *out, const char *text, size_t len, const char *name, unsigned depth, weir_error *err)
 {
     *out = (json_doc){0};
     if (!utf8_valid(text, len)) return status_fail(err, WEIR_FORMAT, "%s: expected UTF-8 text", name);
@@ -85,8 +86,7 @@ const char *json_kind(const json_t *v)
     return "something else";
 }
 
-static weir_status wrong(const json_at *at, const char *key, const char *expected, const json_t *found,
-                         weir_error *err)
+static weir_status wrong(const json_at *at, const char *key, const char *expected, const json_t *found, weir_error *err)
 {
     return status_fail(err, WEIR_FORMAT, "%s: %s%s%s: expected %s, found %s", at->file, at->where,
                        at->where[0] != '\0' ? "." : "", key, expected, json_kind(found));
@@ -99,16 +99,17 @@ static const json_t *member(const json_at *at, const char *key)
     return v == NULL || json_is_null(v) ? NULL : v;
 }
 
-weir_status json_get_u32(const json_at *at, const char *key, bool required, uint32_t min, uint32_t max,
-                         uint32_t *out, weir_error *err)
+weir_status json_get_u32(const json_at *at, const char *key, bool required, uint32_t min, uint32_t max, uint32_t *out,
+                         weir_error *err)
 {
     const json_t *v = member(at, key);
     if (v == NULL) return required ? wrong(at, key, "an integer", v, err) : WEIR_OK;
     if (!json_is_integer(v)) return wrong(at, key, "an integer", v, err);
     const json_int_t n = json_integer_value(v);
     if (n < (json_int_t)min || n > (json_int_t)max)
-        return status_fail(err, WEIR_FORMAT, "%s: %s%s%s: expected %" PRIu32 "..%" PRIu32 ", found %" JSON_INTEGER_FORMAT,
-                           at->file, at->where, at->where[0] != '\0' ? "." : "", key, min, max, n);
+        return status_fail(err, WEIR_FORMAT,
+                           "%s: %s%s%s: expected %" PRIu32 "..%" PRIu32 ", found %" JSON_INTEGER_FORMAT, at->file,
+                           at->where, at->where[0] != '\0' ? "." : "", key, min, max, n);
     *out = (uint32_t)n;
     return WEIR_OK;
 }
@@ -131,8 +132,7 @@ weir_status json_get_bool(const json_at *at, const char *key, bool required, boo
     return WEIR_OK;
 }
 
-weir_status json_get_string(const json_at *at, const char *key, bool required, const char **out,
-                            weir_error *err)
+weir_status json_get_string(const json_at *at, const char *key, bool required, const char **out, weir_error *err)
 {
     const json_t *v = member(at, key);
     if (v == NULL) return required ? wrong(at, key, "a string", v, err) : WEIR_OK;
@@ -141,8 +141,7 @@ weir_status json_get_string(const json_at *at, const char *key, bool required, c
     return WEIR_OK;
 }
 
-weir_status json_get_object(const json_at *at, const char *key, bool required, const json_t **out,
-                            weir_error *err)
+weir_status json_get_object(const json_at *at, const char *key, bool required, const json_t **out, weir_error *err)
 {
     const json_t *v = member(at, key);
     *out            = NULL;
@@ -152,8 +151,7 @@ weir_status json_get_object(const json_at *at, const char *key, bool required, c
     return WEIR_OK;
 }
 
-weir_status json_get_array(const json_at *at, const char *key, bool required, const json_t **out,
-                           weir_error *err)
+weir_status json_get_array(const json_at *at, const char *key, bool required, const json_t **out, weir_error *err)
 {
     const json_t *v = member(at, key);
     *out            = NULL;

@@ -20,8 +20,7 @@ enum { JSON_MAX_DEPTH = 64 };
 
 /* Parses text (no NUL needed behind it): one JSON value of nesting depth at
  * most `depth`, valid UTF-8, no duplicate keys.  `name` is for messages. */
-weir_status json_parse(json_doc *out, const char *text, size_t len, const char *name, unsigned depth,
-                       weir_error *err);
+weir_status json_parse(json_doc *out, const char *text, size_t len, const char *name, unsigned depth, weir_error *err);
 /* Reads and parses a file of at most max_bytes. */
 weir_status json_load(json_doc *out, const char *path, size_t max_bytes, unsigned depth, weir_error *err);
 void        json_doc_free(json_doc *d); /* all zero is allowed */
@@ -35,18 +34,15 @@ typedef struct json_at {
     const json_t *obj;
 } json_at;
 
-weir_status json_get_u32(const json_at *at, const char *key, bool required, uint32_t min, uint32_t max,
-                         uint32_t *out, weir_error *err);
+weir_status json_get_u32(const json_at *at, const char *key, bool required, uint32_t min, uint32_t max, uint32_t *out,
+                         weir_error *err);
 weir_status json_get_double(const json_at *at, const char *key, bool required, double *out, weir_error *err);
 weir_status json_get_bool(const json_at *at, const char *key, bool required, bool *out, weir_error *err);
 /* Borrowed from the document. */
-weir_status json_get_string(const json_at *at, const char *key, bool required, const char **out,
-                            weir_error *err);
+weir_status json_get_string(const json_at *at, const char *key, bool required, const char **out, weir_error *err);
 /* *out is NULL when absent. */
-weir_status json_get_object(const json_at *at, const char *key, bool required, const json_t **out,
-                            weir_error *err);
-weir_status json_get_array(const json_at *at, const char *key, bool required, const json_t **out,
-                           weir_error *err);
+weir_status json_get_object(const json_at *at, const char *key, bool required, const json_t **out, weir_error *err);
+weir_status json_get_array(const json_at *at, const char *key, bool required, const json_t **out, weir_error *err);
 
 /* "an object", "a string", ... for messages. */
 const char *json_kind(const json_t *v);

@@ -17,7 +17,7 @@ weir_status file_map_open(file_map *out, const char *path, weir_error *err)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return status_fail(err, WEIR_IO, "%s: %s", path, strerror(errno));
 
-    weir_status st = WEIR_OK;
+    weir_status st   = WEIR_OK;
     char       *name = NULL;
     void       *p;
     struct stat sb;
@@ -51,8 +51,7 @@ void file_map_close(file_map *f)
 
 /* The numbers come from the file itself: they are checked here, once, by
  * subtraction, the form that cannot overflow. */
-weir_status file_map_span(const file_map *f, uint64_t off, uint64_t len, const uint8_t **out,
-                          weir_error *err)
+weir_status file_map_span(const file_map *f, uint64_t off, uint64_t len, const uint8_t **out, weir_error *err)
 {
     if (off > f->size || len > f->size - off)
         return status_fail(err, WEIR_FORMAT, "%s: bytes %" PRIu64 "+%" PRIu64 " are outside the file of %" PRIu64,

@@ -15,7 +15,6 @@ weir_status file_map_open(file_map *out, const char *path, weir_error *err);
 /* All zero is allowed; leaves it all zero. */
 void file_map_close(file_map *f);
 /* Borrows bytes [off, off+len); WEIR_FORMAT when they are not all inside. */
-weir_status file_map_span(const file_map *f, uint64_t off, uint64_t len, const uint8_t **out,
-                          weir_error *err);
+weir_status file_map_span(const file_map *f, uint64_t off, uint64_t len, const uint8_t **out, weir_error *err);
 
 #endif

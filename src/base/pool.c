@@ -37,7 +37,7 @@ struct pool {
         pool     *owner;
         uint32_t  index;
         pthread_t id;
-    } *workers;
+    } * workers;
 };
 
 static inline void relax(const pool *p, unsigned spins)
@@ -184,8 +184,7 @@ void pool_run(pool *p, pool_fn *fn, void *arg)
     atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
     publish(p);
     fn(arg, 0, p->n_threads);
-    for (unsigned i = 0; atomic_load_explicit(&p->arrived, memory_order_acquire) != p->n_threads - 1; i++)
-        relax(p, i);
+    for (unsigned i = 0; atomic_load_explicit(&p->arrived, memory_order_acquire) != p->n_threads - 1; i++) relax(p, i);
 }
 
 void pool_barrier(pool *p)

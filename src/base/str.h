@@ -17,12 +17,12 @@ typedef struct str {
     bool   failed;
 } str;
 
-void str_init(str *s, size_t max);
-void str_free(str *s); /* leaves it as after str_init */
-void str_clear(str *s);
-void str_put(str *s, const void *bytes, size_t n);
-void str_puts(str *s, const char *text);
-void str_putc(str *s, char c);
+void                                       str_init(str *s, size_t max);
+void                                       str_free(str *s); /* leaves it as after str_init */
+void                                       str_clear(str *s);
+void                                       str_put(str *s, const void *bytes, size_t n);
+void                                       str_puts(str *s, const char *text);
+void                                       str_putc(str *s, char c);
 __attribute__((format(printf, 2, 3))) void str_printf(str *s, const char *fmt, ...);
 
 /* WEIR_OK, or WEIR_NO_MEMORY with a text that names `what`. */

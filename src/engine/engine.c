@@ -55,11 +55,15 @@ static weir_status plan_make(plan *p, const weir_model *m, const weir_engine_opt
     const weir_engine_options none = WEIR_ENGINE_OPTIONS_INIT;
     if (opt == NULL) opt = &none;
     if (opt->size != sizeof *opt)
-        return status_fail(err, WEIR_INVALID, "weir_engine_options.size: expected %zu, found %zu", sizeof *opt, opt->size);
+        return status_fail(err, WEIR_INVALID, "weir_engine_options.size: expected %zu, found %zu", sizeof *opt,
+                           opt->size);
     *p = (plan){.opt = *opt, .config = load_config(checkpoint_config(m->c))};
-    if (opt->kv == NULL || strcmp(opt->kv, "bf16") == 0) p->kv = K_KV_BF16;
-    else if (strcmp(opt->kv, "f32") == 0) p->kv = K_KV_F32;
-    else return status_fail(err, WEIR_INVALID, "kv: expected bf16 or f32, found \"%s\"", opt->kv);
+    if (opt->kv == NULL || strcmp(opt->kv, "bf16") == 0)
+        p->kv = K_KV_BF16;
+    else if (strcmp(opt->kv, "f32") == 0)
+        p->kv = K_KV_F32;
+    else
+        return status_fail(err, WEIR_INVALID, "kv: expected bf16 or f32, found \"%s\"", opt->kv);
     TRY(range("max_context", opt->max_context, MAX_CONTEXT, err));
     TRY(range("max_sequences", opt->max_sequences, MAX_SEQUENCES, err));
     TRY(range("chunk", opt->chunk, MAX_CHUNK, err));
@@ -69,7 +73,7 @@ static weir_status plan_make(plan *p, const weir_model *m, const weir_engine_opt
 
     const k_delta_shape     *d = &p->config.delta;
     const k_attention_shape *a = &p->config.attention;
-    const uint64_t V = (uint64_t)d->value_heads * d->value_dim, C = k_delta_channels(d);
+    const uint64_t           V = (uint64_t)d->value_heads * d->value_dim, C = k_delta_channels(d);
     p->state = (state_limits){.delta_layers     = p->config.n_delta_layers,
                               .attention_layers = p->config.n_attention_layers,
                               .tail_bytes       = (d->conv_kernel - 1) * C * sizeof(float),
@@ -81,8 +85,8 @@ static weir_status plan_make(plan *p, const weir_model *m, const weir_engine_opt
 
 static k_limits limits_of(const plan *p, uint32_t max_positions, const double *inv_freq, float rope_scale)
 {
-    const model_config *c = &p->config;
-    uint32_t            cols = c->hidden_size;
+    const model_config *c        = &p->config;
+    uint32_t            cols     = c->hidden_size;
     const uint32_t      inputs[] = {c->intermediate_size, c->shared_size, c->delta.value_heads * c->delta.value_dim,
                                     c->attention.heads * c->attention.head_dim};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) cols = inputs[i] > cols ? inputs[i] : cols;
@@ -102,17 +106,18 @@ static k_limits limits_of(const plan *p, uint32_t max_positions, const double *i
 /* The one formula of admission and `weir fit`, for a given context. */
 static void fit_at(weir_fit *out, const plan *p, const weir_model *m, const kernels *k, uint32_t context)
 {
-    const uint64_t vocab     = p->config.vocab_size;
-    const k_limits l         = limits_of(p, context, NULL, 1.0f);
-    const uint64_t positions = ((uint64_t)context + K_PAGE - 1) / K_PAGE * K_PAGE;
+    const uint64_t vocab          = p->config.vocab_size;
+    const k_limits l              = limits_of(p, context, NULL, 1.0f);
+    const uint64_t positions      = ((uint64_t)context + K_PAGE - 1) / K_PAGE * K_PAGE;
     out->weights_bytes            = m->d.weights_bytes + load_converted_bytes(&p->config);
     out->kv_bytes_per_token       = state_kv_bytes_per_position(&p->state);
     out->state_bytes_per_sequence = state_bytes_per_sequence(&p->state);
     out->workspace_bytes          = work_bytes(&p->config, p->opt.chunk, HEAD_ROWS) + k->workspace_bytes(k, &l) +
                            sample_workspace_bytes((uint32_t)vocab) + p->opt.max_sequences * vocab * sizeof(float);
-    const uint64_t each = add64(mul64(out->kv_bytes_per_token + sizeof(uint32_t), positions), out->state_bytes_per_sequence);
-    out->total_bytes        = add64(out->weights_bytes + out->workspace_bytes, mul64(p->opt.max_sequences, each));
-    out->fits = out->total_bytes <= p->budget;
+    const uint64_t each =
+        add64(mul64(out->kv_bytes_per_token + sizeof(uint32_t), positions), out->state_bytes_per_sequence);
+    out->total_bytes = add64(out->weights_bytes + out->workspace_bytes, mul64(p->opt.max_sequences, each));
+    out->fits        = out->total_bytes <= p->budget;
 }
 
 /* The longest context that fits, by bisection: the formula is monotonic. */
@@ -124,8 +129,10 @@ static uint32_t longest_context(const plan *p, const weir_model *m, const kernel
         const uint32_t mid = lo + (hi - lo + 1) / 2;
         weir_fit       f;
         fit_at(&f, p, m, k, mid);
-        if (f.fits) lo = mid;
-        else hi = mid - 1;
+        if (f.fits)
+            lo = mid;
+        else
+            hi = mid - 1;
     }
     return lo;
 }
@@ -163,10 +170,10 @@ static weir_status build(weir_engine *e, plan *p, weir_error *err)
                            (unsigned long long)(fit.weights_bytes + fit.workspace_bytes + fit.state_bytes_per_sequence),
                            (unsigned long long)fit.weights_bytes, (unsigned long long)p->budget);
     if (!fit.fits)
-        return status_fail(err, WEIR_NO_MEMORY,
-                           "max_context %u: %llu bytes are needed, %llu are allowed; the longest context that fits is %u",
-                           p->opt.max_context, (unsigned long long)fit.total_bytes, (unsigned long long)p->budget,
-                           fit.max_context);
+        return status_fail(
+            err, WEIR_NO_MEMORY,
+            "max_context %u: %llu bytes are needed, %llu are allowed; the longest context that fits is %u",
+            p->opt.max_context, (unsigned long long)fit.total_bytes, (unsigned long long)p->budget, fit.max_context);
     double inv_freq[MAX_ROTARY / 2];
     float  rope_scale;
     TRY(load_rope(checkpoint_config(m->c), inv_freq, &rope_scale, err));
@@ -200,8 +207,10 @@ weir_status weir_engine_open(weir_engine **out, const weir_model *m, const weir_
     if (e == NULL) return status_fail(err, WEIR_NO_MEMORY, "engine: out of memory");
     e->source            = m;
     const weir_status st = build(e, &p, err);
-    if (st != WEIR_OK) weir_engine_close(e);
-    else *out = e;
+    if (st != WEIR_OK)
+        weir_engine_close(e);
+    else
+        *out = e;
     return st;
 }
 
@@ -224,7 +233,8 @@ void weir_engine_get_info(const weir_engine *e, weir_engine_info *out)
     *out = e->info;
 }
 
-weir_status weir_measure_floor(uint32_t threads, const char *isa, double *read_gbps, double *fma_gflops, weir_error *err)
+weir_status weir_measure_floor(uint32_t threads, const char *isa, double *read_gbps, double *fma_gflops,
+                               weir_error *err)
 {
     return kernels_floor(threads, isa, read_gbps, fma_gflops, err);
 }

@@ -13,9 +13,9 @@
 
 struct weir_model {
     checkpoint      *c;
-    tokenizer       *tok;      /* NULL: no tokenizer.json */
-    template        *chat;     /* NULL: none that can be used, */
-    weir_error       no_chat;  /* and why */
+    tokenizer       *tok;     /* NULL: no tokenizer.json */
+    template        *chat;    /* NULL: none that can be used, */
+    weir_error       no_chat; /* and why */
     load_description d;
     uint32_t         eos[CONFIG_MAX_EOS + 1];
     size_t           n_eos;
@@ -29,9 +29,9 @@ struct weir_engine {
     model             m;
     work              w;
     weir_engine_info  info;
-    k_span            span;        /* of the step in flight: a backend may look until finish() */
+    k_span            span; /* of the step in flight: a backend may look until finish() */
     k_step            step;
-    uint32_t         *rows;        /* [chunk] 0, 1, 2, ...: row lists for the head */
+    uint32_t         *rows; /* [chunk] 0, 1, 2, ...: row lists for the head */
     void             *sample_memory;
     sample_workspace  sampler;
 };
@@ -47,10 +47,10 @@ struct weir_sequence {
 
 struct weir_snapshot {
     const weir_engine *e; /* of the sequence it was taken from */
-    uint32_t  length;
-    uint32_t *tokens; /* [length] */
-    uint8_t  *state;  /* state_bytes_per_sequence */
-    float    *logits; /* [vocab] */
+    uint32_t           length;
+    uint32_t          *tokens; /* [length] */
+    uint8_t           *state;  /* state_bytes_per_sequence */
+    float             *logits; /* [vocab] */
 };
 
 /* Ids that weir samples from: those of the tokenizer, or the whole head. */

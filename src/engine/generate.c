@@ -50,21 +50,23 @@ static weir_status collect_newlines(run *r, weir_error *err)
 
 static weir_status run_start(run *r, weir_error *err)
 {
-    const weir_model *m = r->s->e->source;
+    const weir_model            *m   = r->s->e->source;
     const weir_generate_options *opt = r->opt;
     str_init(&r->piece, MAX_TEXT);
     str_init(&r->shown, MAX_TEXT);
     str_init(&r->text, MAX_TEXT);
-    const uint32_t open_id = opt->raw ? CHANNEL_NO_ID : special_id(m, "<think>");
-    const channel_tags tags = {open_id, opt->raw ? CHANNEL_NO_ID : special_id(m, "</think>"),
+    const uint32_t     open_id = opt->raw ? CHANNEL_NO_ID : special_id(m, "<think>");
+    const channel_tags tags    = {open_id, opt->raw ? CHANNEL_NO_ID : special_id(m, "</think>"),
                                opt->raw ? CHANNEL_NO_ID : special_id(m, "<tool_call>")};
-    channel_init(&r->channel, &tags, opt->thinking_open && open_id != CHANNEL_NO_ID);
+       channel_init(&r->channel, &tags, opt->thinking_open && open_id != CHANNEL_NO_ID);
     if (opt->top_logprobs > LOGPROBS_MAX_TOP)
         return status_fail(err, WEIR_INVALID, "top_logprobs: expected at most %d, found %u", LOGPROBS_MAX_TOP,
                            opt->top_logprobs);
     if (opt->n_stop > STOP_MAX_STRINGS)
-        return status_fail(err, WEIR_INVALID, "stop: expected at most %d strings, found %zu", STOP_MAX_STRINGS, opt->n_stop);
-    if (opt->n_stop > 0 && opt->stop == NULL) return status_fail(err, WEIR_INVALID, "stop: expected strings, found NULL");
+        return status_fail(err, WEIR_INVALID, "stop: expected at most %d strings, found %zu", STOP_MAX_STRINGS,
+                           opt->n_stop);
+    if (opt->n_stop > 0 && opt->stop == NULL)
+        return status_fail(err, WEIR_INVALID, "stop: expected strings, found NULL");
     if (m->tok == NULL && opt->n_stop > 0)
         return status_fail(err, WEIR_UNSUPPORTED, "stop: the model has no tokenizer");
     stop_string strings[STOP_MAX_STRINGS];
@@ -186,10 +188,14 @@ static weir_status take_token(run *r, uint32_t id, bool *done, weir_error *err)
     if (r->has_text && !tag) TRY(detok_push(&r->detok, id, &r->piece, err));
     const bool stopped = show_piece(r);
     TRY(text_status(r, err));
-    if (!hand_out(r, id, was_reasoning || r->channel.reasoning)) r->result.finish = WEIR_FINISH_CANCELLED;
-    else if (stopped) r->result.finish = WEIR_FINISH_STOP;
-    else if (r->result.tokens == r->limit) r->result.finish = WEIR_FINISH_LENGTH;
-    else *done = false;
+    if (!hand_out(r, id, was_reasoning || r->channel.reasoning))
+        r->result.finish = WEIR_FINISH_CANCELLED;
+    else if (stopped)
+        r->result.finish = WEIR_FINISH_STOP;
+    else if (r->result.tokens == r->limit)
+        r->result.finish = WEIR_FINISH_LENGTH;
+    else
+        *done = false;
     return WEIR_OK;
 }
 
@@ -228,11 +234,12 @@ weir_status weir_generate(weir_sequence *s, const weir_generate_options *opt, we
     const weir_generate_options none = WEIR_GENERATE_OPTIONS_INIT;
     if (opt == NULL) opt = &none;
     if (opt->size != sizeof *opt)
-        return status_fail(err, WEIR_INVALID, "weir_generate_options.size: expected %zu, found %zu", sizeof *opt, opt->size);
+        return status_fail(err, WEIR_INVALID, "weir_generate_options.size: expected %zu, found %zu", sizeof *opt,
+                           opt->size);
     if (weir_sequence_length(s) == 0)
         return status_fail(err, WEIR_INVALID, "generate: expected a sequence that has read something");
-    run               r  = {.s = s, .opt = opt, .fn = fn, .user = user};
-    weir_status       st = run_start(&r, err);
+    run         r  = {.s = s, .opt = opt, .fn = fn, .user = user};
+    weir_status st = run_start(&r, err);
     if (st == WEIR_OK) st = loop(&r, err);
     run_end(&r);
     if (result != NULL) *result = r.result;

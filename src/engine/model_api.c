@@ -79,16 +79,20 @@ static char *directory_of(const char *path)
 
 weir_status weir_model_open(weir_model **out, const char *path, weir_error *err)
 {
-    *out          = NULL;
-    weir_model *m = mem_zalloc(1, sizeof *m);
+    *out            = NULL;
+    weir_model *m   = mem_zalloc(1, sizeof *m);
     char       *dir = directory_of(path);
     weir_status st;
-    if (m == NULL || dir == NULL) st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
-    else st = checkpoint_open(&m->c, path, err);
+    if (m == NULL || dir == NULL)
+        st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
+    else
+        st = checkpoint_open(&m->c, path, err);
     if (st == WEIR_OK) st = finish_open(m, dir, err);
     mem_free(dir);
-    if (st != WEIR_OK) weir_model_close(m);
-    else *out = m;
+    if (st != WEIR_OK)
+        weir_model_close(m);
+    else
+        *out = m;
     return st;
 }
 
@@ -99,8 +103,10 @@ weir_status weir_model_random(weir_model **out, const char *shape, const char *f
     if (m == NULL) return status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
     weir_status st = load_random(&m->c, shape, format, seed, err);
     if (st == WEIR_OK) st = finish_open(m, NULL, err);
-    if (st != WEIR_OK) weir_model_close(m);
-    else *out = m;
+    if (st != WEIR_OK)
+        weir_model_close(m);
+    else
+        *out = m;
     return st;
 }
 
@@ -163,7 +169,8 @@ weir_status weir_model_get_tensor(const weir_model *m, uint32_t i, weir_tensor_i
 {
     if (i >= checkpoint_count(m->c)) return WEIR_INVALID;
     const checkpoint_tensor *t = checkpoint_at(m->c, i);
-    *out = (weir_tensor_info){.name = t->raw_name, .file = t->file, .dtype = t->type_name, .rank = t->rank, .bytes = t->bytes};
+    *out                       = (weir_tensor_info){
+                              .name = t->raw_name, .file = t->file, .dtype = t->type_name, .rank = t->rank, .bytes = t->bytes};
     memcpy(out->shape, t->shape, sizeof out->shape);
     return WEIR_OK;
 }
@@ -171,10 +178,13 @@ weir_status weir_model_get_tensor(const weir_model *m, uint32_t i, weir_tensor_i
 void weir_model_get_sampling(const weir_model *m, weir_sampling_defaults *out)
 {
     const config_sampling *s = &checkpoint_config(m->c)->sampling;
-    *out = (weir_sampling_defaults){.temperature = !s->do_sample ? 0.0f : s->temperature > 5.0 ? 5.0f : (float)s->temperature,
-                                    .top_p       = (float)s->top_p,
-                                    .top_k       = s->top_k,
-                                    .present     = !s->do_sample || s->temperature != 1.0 || s->top_p != 1.0 || s->top_k != 0};
+    *out =
+        (weir_sampling_defaults){.temperature = !s->do_sample          ? 0.0f
+                                                : s->temperature > 5.0 ? 5.0f
+                                                                       : (float)s->temperature,
+                                 .top_p       = (float)s->top_p,
+                                 .top_k       = s->top_k,
+                                 .present = !s->do_sample || s->temperature != 1.0 || s->top_p != 1.0 || s->top_k != 0};
 }
 
 const uint32_t *weir_model_eos_ids(const weir_model *m, size_t *n)

@@ -9,12 +9,14 @@ weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *e
     *out             = NULL;
     weir_sequence *s = mem_zalloc(1, sizeof *s);
     if (s == NULL) return status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory");
-    s->e      = e;
-    s->logits = mem_alloc(e->m.config.vocab_size, sizeof *s->logits);
+    s->e           = e;
+    s->logits      = mem_alloc(e->m.config.vocab_size, sizeof *s->logits);
     weir_status st = s->logits == NULL ? status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory")
                                        : sequence_new(&s->q, e->st, err);
-    if (st != WEIR_OK) weir_sequence_free(s);
-    else *out = s;
+    if (st != WEIR_OK)
+        weir_sequence_free(s);
+    else
+        *out = s;
     return st;
 }
 
@@ -53,12 +55,12 @@ static weir_status check_ids(const weir_sequence *s, const uint32_t *ids, size_t
     if (s->broken) return status_fail(err, WEIR_INVALID, "sequence: a step failed; reset or rewind it first");
     if (n == 0) return status_fail(err, WEIR_INVALID, "tokens: expected at least one");
     if (n > room)
-        return status_fail(err, WEIR_INVALID, "context: expected at most %u more tokens (max_context %u), found %zu", room,
-                           s->e->info.max_context, n);
+        return status_fail(err, WEIR_INVALID, "context: expected at most %u more tokens (max_context %u), found %zu",
+                           room, s->e->info.max_context, n);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocab)
-            return status_fail(err, WEIR_INVALID, "tokens: id %u at index %zu: expected less than vocab_size = %u", ids[i],
-                               i, vocab);
+            return status_fail(err, WEIR_INVALID, "tokens: id %u at index %zu: expected less than vocab_size = %u",
+                               ids[i], i, vocab);
     return WEIR_OK;
 }
 
@@ -110,10 +112,10 @@ weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n
 
 /* Copies of the residual stream after each layer: [layer][chunk][hidden]. */
 typedef struct hidden_rows {
-    float       *data;
+    float        *data;
     const float **layer; /* where weir_rows.hidden points: moved on with the rows handed out */
-    uint32_t     n_layers, width;
-    size_t       stride; /* floats of one layer */
+    uint32_t      n_layers, width;
+    size_t        stride; /* floats of one layer */
 } hidden_rows;
 
 static void keep_hidden(void *user, uint32_t layer_index, const float *x, uint32_t n_rows)
@@ -124,10 +126,10 @@ static void keep_hidden(void *user, uint32_t layer_index, const float *x, uint32
 
 static weir_status hidden_new(hidden_rows *h, const weir_engine *e, weir_error *err)
 {
-    *h       = (hidden_rows){.n_layers = e->m.config.n_layers, .width = e->m.config.hidden_size};
+    *h        = (hidden_rows){.n_layers = e->m.config.n_layers, .width = e->m.config.hidden_size};
     h->stride = (size_t)e->info.chunk * h->width;
-    h->data  = mem_alloc(h->n_layers * h->stride, sizeof *h->data);
-    h->layer = mem_alloc(h->n_layers, sizeof *h->layer);
+    h->data   = mem_alloc(h->n_layers * h->stride, sizeof *h->data);
+    h->layer  = mem_alloc(h->n_layers, sizeof *h->layer);
     if (h->data != NULL && h->layer != NULL) return WEIR_OK;
     return status_fail(err, WEIR_NO_MEMORY, "hidden rows: out of memory");
 }
@@ -145,7 +147,8 @@ static bool hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_ro
     for (uint32_t i = 0; i < n; i += HEAD_ROWS) {
         const uint32_t count = n - i < HEAD_ROWS ? n - i : HEAD_ROWS;
         model_head(&e->m, e->k, &e->w, e->rows + i, count);
-        weir_rows r = {.first_position = sequence_length(s->q) + i, .n = count, .logits = e->k->buf_host(e->k, e->w.logits)};
+        weir_rows r = {
+            .first_position = sequence_length(s->q) + i, .n = count, .logits = e->k->buf_host(e->k, e->w.logits)};
         if (h->layer != NULL) {
             for (uint32_t l = 0; l < h->n_layers; l++) h->layer[l] = h->data + l * h->stride + (size_t)i * h->width;
             r.hidden = h->layer;
@@ -158,8 +161,8 @@ static bool hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_ro
     return true;
 }
 
-static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidden_rows *h, weir_rows_fn *rows, void *user,
-                         weir_error *err)
+static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidden_rows *h, weir_rows_fn *rows,
+                         void *user, weir_error *err)
 {
     const model_tap tap = {.fn = keep_hidden, .user = h};
     for (uint32_t done = 0; done < n;) {
@@ -189,10 +192,10 @@ weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, size_t n,
 
 weir_status weir_sequence_snapshot(const weir_sequence *s, weir_snapshot **out, weir_error *err)
 {
-    *out                  = NULL;
+    *out = NULL;
     if (s->broken) return status_fail(err, WEIR_INVALID, "snapshot: a step of the sequence failed");
     const uint32_t length = sequence_length(s->q), vocab = s->e->m.config.vocab_size;
-    weir_snapshot *p      = mem_zalloc(1, sizeof *p);
+    weir_snapshot *p = mem_zalloc(1, sizeof *p);
     if (p != NULL) {
         p->e      = s->e;
         p->length = length;
@@ -227,7 +230,8 @@ uint32_t weir_snapshot_length(const weir_snapshot *snap)
 
 weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err)
 {
-    if (snap->e != s->e) return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence of another engine");
+    if (snap->e != s->e)
+        return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence of another engine");
     if (snap->length > sequence_length(s->q) ||
         memcmp(snap->tokens, sequence_tokens(s->q), snap->length * sizeof *snap->tokens) != 0)
         return status_fail(err, WEIR_INVALID, "rewind: expected a sequence that begins with the snapshot's %u tokens",

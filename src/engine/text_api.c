@@ -142,12 +142,14 @@ weir_status weir_chat_render(const weir_model *m, const char *messages_json, con
     TRY(need_tokenizer(m, err));
     if (m->chat == NULL) return status_fail(err, WEIR_UNSUPPORTED, "%s", m->no_chat.text);
     json_doc    messages = {0}, tools = {0}, kwargs = {0};
-    weir_status st       = parse_part(&messages, messages_json, "messages", false, err);
+    weir_status st = parse_part(&messages, messages_json, "messages", false, err);
     if (st == WEIR_OK) st = parse_part(&tools, tools_json, "tools", false, err);
     if (st == WEIR_OK) st = parse_part(&kwargs, kwargs_json, "kwargs", true, err);
-    if (st == WEIR_OK && messages.root == NULL) st = status_fail(err, WEIR_INVALID, "messages: expected an array, found nothing");
+    if (st == WEIR_OK && messages.root == NULL)
+        st = status_fail(err, WEIR_INVALID, "messages: expected an array, found nothing");
     if (st == WEIR_OK)
-        st = render(m, &(chat_request){.messages = messages.root, .tools = tools.root, .kwargs = kwargs.root}, out, err);
+        st =
+            render(m, &(chat_request){.messages = messages.root, .tools = tools.root, .kwargs = kwargs.root}, out, err);
     json_doc_free(&messages);
     json_doc_free(&tools);
     json_doc_free(&kwargs);

@@ -19,8 +19,8 @@ enum { MAX_ISAS = 4, MAX_THREADS = 4, LEAST_LENGTH = 6, MAX_DETOUR = 24 };
 enum { MAX_LENGTH = K_PARTITION + 3 * K_PAGE };
 
 typedef enum invariant { CHUNKING, PREFILL, DECODE, THREADS, ISA, REWIND, RESET, INVARIANTS } invariant;
-static const char *const invariant_names[INVARIANTS] = {
-    "chunking", "prefill", "decode", "threads", "isa", "rewind", "reset"};
+static const char *const invariant_names[INVARIANTS] = {"chunking", "prefill", "decode", "threads",
+                                                        "isa",      "rewind",  "reset"};
 
 /* The bits of one row of logits, boiled down: two independent 64-bit chains.
  * A row that differs has another digest but for a chance of 2^-128. */
@@ -108,7 +108,7 @@ typedef struct schedule {
     size_t         isa;
     bool           used[INVARIANTS];
     bool           differs;
-    uint32_t       at;        /* first differing position */
+    uint32_t       at;         /* first differing position */
     char           steps[200]; /* what was done, for the message */
 } schedule;
 
@@ -136,8 +136,8 @@ static bool compare_rows(void *user, const weir_rows *rows)
 /* The next n tokens of the sequence, all logits compared or only the last. */
 static weir_status advance(schedule *c, uint32_t n, weir_error *err)
 {
-    const uint32_t  at  = weir_sequence_length(c->s);
-    const uint32_t *ids = c->v->ids + at;
+    const uint32_t  at                 = weir_sequence_length(c->s);
+    const uint32_t *ids                = c->v->ids + at;
     c->used[n == 1 ? DECODE : PREFILL] = true;
     if (below(&c->seed, 2) == 0) {
         note(c, "score", n);
@@ -211,7 +211,8 @@ static weir_status one_schedule(verifier *v, weir_error *err)
     if (!c.differs) return WEIR_OK;
     v->out->differing++;
     char text[sizeof v->out->first_difference];
-    (void)snprintf(text, sizeof text, "position %u: isa %s, threads %u, steps:%s", c.at, v->isas[c.isa], c.threads, c.steps);
+    (void)snprintf(text, sizeof text, "position %u: isa %s, threads %u, steps:%s", c.at, v->isas[c.isa], c.threads,
+                   c.steps);
     /* Keep the shortest: the text grows with the steps. */
     if (v->out->first_difference[0] == '\0' || strlen(text) < strlen(v->out->first_difference))
         memcpy(v->out->first_difference, text, sizeof text);
@@ -233,16 +234,16 @@ static weir_status run_all(verifier *v, double budget, weir_verify_progress_fn *
 weir_status weir_verify(const weir_model *m, double budget_seconds, uint64_t seed, const char *kv,
                         weir_verify_progress_fn *progress, void *user, weir_verify_result *out, weir_error *err)
 {
-    *out              = (weir_verify_result){.n_invariants = INVARIANTS};
+    *out = (weir_verify_result){.n_invariants = INVARIANTS};
     for (int i = 0; i < INVARIANTS; i++) out->invariants[i].name = invariant_names[i];
     if (!(budget_seconds > 0 && budget_seconds < 1e6))
         return status_fail(err, WEIR_INVALID, "budget: expected 0 to 1e6 seconds, found %g", budget_seconds);
     verifier v = {.m = m, .kv = kv, .vocab = checkpoint_config(m->c)->vocab_size, .seed = seed, .out = out};
     v.n_isas   = kernels_isas(v.isas, MAX_ISAS);
     /* A length that differs from seed to seed, so that page and block borders are met at random. */
-    v.length = MAX_LENGTH - below(&v.seed, 2 * K_PAGE);
-    v.ids   = mem_alloc(MAX_LENGTH, sizeof *v.ids);
-    v.truth = mem_alloc(v.length, sizeof *v.truth);
+    v.length       = MAX_LENGTH - below(&v.seed, 2 * K_PAGE);
+    v.ids          = mem_alloc(MAX_LENGTH, sizeof *v.ids);
+    v.truth        = mem_alloc(v.length, sizeof *v.truth);
     weir_status st = WEIR_OK;
     if (v.ids == NULL || v.truth == NULL) st = status_fail(err, WEIR_NO_MEMORY, "verify: out of memory");
     for (uint32_t i = 0; st == WEIR_OK && i < v.length; i++) v.ids[i] = below(&v.seed, v.vocab);

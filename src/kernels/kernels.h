@@ -92,14 +92,14 @@ typedef struct k_attention_shape {
 
 /* The most a step may bring, so that workspaces can be taken once. */
 typedef struct k_limits {
-    uint32_t          max_rows;      /* rows in one step */
-    uint32_t          max_cols;      /* widest input of a linear */
-    uint32_t          max_positions; /* in one sequence */
+    uint32_t          max_rows;                                /* rows in one step */
+    uint32_t          max_cols;                                /* widest input of a linear */
+    uint32_t          max_positions;                           /* in one sequence */
     uint32_t          experts, experts_per_token, expert_cols; /* expert_cols: input of the experts' down projection */
     k_attention_shape attention;
     k_delta_shape     delta;
     k_kv_format       kv;
-    const double     *inv_freq; /* [rotary_dim / 2] radians per position; copied */
+    const double     *inv_freq;   /* [rotary_dim / 2] radians per position; copied */
     float             rope_scale; /* multiplies sine and cosine (YaRN); else 1 */
 } k_limits;
 

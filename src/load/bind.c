@@ -27,8 +27,8 @@ static void bind_delta(binder *b, const model_config *c, layer *l, uint32_t i)
     const k_delta_shape *s = &c->delta;
     const uint32_t       H = c->hidden_size, V = s->value_heads * s->value_dim, C = k_delta_channels(s);
     delta_weights       *d = &l->delta;
-    d->in_qkv     = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_qkv"), C, H);
-    d->in_z       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_z"), V, H);
+    d->in_qkv              = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_qkv"), C, H);
+    d->in_z                = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_z"), V, H);
     d->in_a       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_a"), s->value_heads, H);
     d->in_b       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.in_proj_b"), s->value_heads, H);
     d->out        = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "linear_attn.out_proj"), H, V);
@@ -45,10 +45,10 @@ static void bind_attention(binder *b, const model_config *c, layer *l, uint32_t 
     const k_attention_shape *s = &c->attention;
     const uint32_t           H = c->hidden_size, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     attention_weights       *a = &l->attention;
-    a->q      = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.q_proj"), 2 * q, H);
-    a->k      = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.k_proj"), kv, H);
-    a->v      = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.v_proj"), kv, H);
-    a->o      = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.o_proj"), H, q);
+    a->q                       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.q_proj"), 2 * q, H);
+    a->k                       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.k_proj"), kv, H);
+    a->v                       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.v_proj"), kv, H);
+    a->o                       = bind_matrix(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.o_proj"), H, q);
     a->q_norm = bind_vector(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.q_norm.weight"), s->head_dim, shift);
     a->k_norm = bind_vector(b, CHECKPOINT_TRUNK, in_layer(n, i, "self_attn.k_norm.weight"), s->head_dim, shift);
 }
@@ -103,16 +103,20 @@ static void bind_layer(binder *b, const config *file, const model_config *c, lay
     l->input_norm = bind_vector(b, CHECKPOINT_TRUNK, in_layer(n, i, "input_layernorm.weight"), c->hidden_size, shift);
     l->post_norm =
         bind_vector(b, CHECKPOINT_TRUNK, in_layer(n, i, "post_attention_layernorm.weight"), c->hidden_size, shift);
-    if (l->kind == LAYER_DELTA) bind_delta(b, c, l, i);
-    else bind_attention(b, c, l, i, shift);
-    if (c->n_experts > 0) bind_moe(b, c, &l->moe, i);
-    else bind_mlp(b, &l->mlp, i, "mlp", c->intermediate_size, c->hidden_size);
+    if (l->kind == LAYER_DELTA)
+        bind_delta(b, c, l, i);
+    else
+        bind_attention(b, c, l, i, shift);
+    if (c->n_experts > 0)
+        bind_moe(b, c, &l->moe, i);
+    else
+        bind_mlp(b, &l->mlp, i, "mlp", c->intermediate_size, c->hidden_size);
 }
 
 static void bind_all(binder *b, model *m, const config *file)
 {
-    const model_config *c     = &m->config;
-    const float         shift = checkpoint_conventions(b->c)->gain_minus_one ? 1.0f : 0.0f;
+    const model_config *c       = &m->config;
+    const float         shift   = checkpoint_conventions(b->c)->gain_minus_one ? 1.0f : 0.0f;
     uint32_t            n_delta = 0, n_attention = 0;
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bind_layer(b, file, c, &m->layers[i], i, shift);
@@ -132,8 +136,10 @@ weir_status load_model(model *out, kernels *k, const checkpoint *ck, weir_error 
     out->config = load_config(file);
     out->layers = mem_zalloc(out->config.n_layers, sizeof *out->layers);
     b.taken     = mem_zalloc(checkpoint_count(ck), sizeof *b.taken);
-    if (out->layers == NULL || b.taken == NULL) b.st = status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
-    else bind_all(&b, out, file);
+    if (out->layers == NULL || b.taken == NULL)
+        b.st = status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
+    else
+        bind_all(&b, out, file);
     const weir_status st = bind_finish(&b);
     mem_free(b.taken);
     if (st != WEIR_OK) load_free(out, k);
@@ -176,8 +182,10 @@ void load_free(model *m, kernels *k)
         layer *l = &m->layers[i];
         k->buf_free(k, l->input_norm);
         k->buf_free(k, l->post_norm);
-        if (l->kind == LAYER_DELTA) free_delta(&l->delta, k);
-        else free_attention(&l->attention, k);
+        if (l->kind == LAYER_DELTA)
+            free_delta(&l->delta, k);
+        else
+            free_attention(&l->attention, k);
         if (m->config.n_experts > 0) {
             k->weight_free(k, l->moe.router);
             k->weight_free(k, l->moe.shared_gate);

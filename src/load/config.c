@@ -25,8 +25,10 @@ model_config load_config(const config *c)
         .shared_size       = c->shared_intermediate_size,
     };
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        if (c->layers[i] == CONFIG_FULL) m.n_attention_layers++;
-        else m.n_delta_layers++;
+        if (c->layers[i] == CONFIG_FULL)
+            m.n_attention_layers++;
+        else
+            m.n_delta_layers++;
     }
     return m;
 }
@@ -52,8 +54,8 @@ weir_status load_rope(const config *c, double *inv_freq, float *rope_scale, weir
 
 uint64_t load_converted_bytes(const model_config *c)
 {
-    const k_delta_shape *d     = &c->delta;
-    const uint64_t       delta = (uint64_t)k_delta_channels(d) * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim;
+    const k_delta_shape *d = &c->delta;
+    const uint64_t delta = (uint64_t)k_delta_channels(d) * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim;
     return sizeof(float) * (delta * c->n_delta_layers + 2 * (uint64_t)c->attention.head_dim * c->n_attention_layers +
                             (2 * (uint64_t)c->n_layers + 1) * c->hidden_size);
 }

@@ -8,10 +8,11 @@
 static uint64_t layer_macs(const model_config *c, config_layer kind, uint64_t active)
 {
     const uint64_t H = c->hidden_size, V = (uint64_t)c->delta.value_heads * c->delta.value_dim;
-    const uint64_t q = (uint64_t)c->attention.heads * c->attention.head_dim;
-    const uint64_t kv = (uint64_t)c->attention.kv_heads * c->attention.head_dim;
-    const uint64_t mixer = kind == CONFIG_FULL ? H * (2 * q + 2 * kv) + H * q
-                                               : H * k_delta_channels(&c->delta) + H * V + 2 * H * c->delta.value_heads + H * V;
+    const uint64_t q     = (uint64_t)c->attention.heads * c->attention.head_dim;
+    const uint64_t kv    = (uint64_t)c->attention.kv_heads * c->attention.head_dim;
+    const uint64_t mixer = kind == CONFIG_FULL
+                               ? H * (2 * q + 2 * kv) + H * q
+                               : H * k_delta_channels(&c->delta) + H * V + 2 * H * c->delta.value_heads + H * V;
     if (c->n_experts == 0) return mixer + 3 * H * c->intermediate_size;
     return mixer + H * c->n_experts + 3 * H * c->expert_size * active + 3 * H * c->shared_size + H;
 }
@@ -21,7 +22,8 @@ static uint64_t layer_vectors(const model_config *c, config_layer kind)
 {
     const k_delta_shape *d = &c->delta;
     return 2 * (uint64_t)c->hidden_size + (kind == CONFIG_FULL ? 2 * (uint64_t)c->attention.head_dim
-                                                               : (uint64_t)k_delta_channels(d) * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim);
+                                                               : (uint64_t)k_delta_channels(d) * d->conv_kernel +
+                                                                     2 * (uint64_t)d->value_heads + d->value_dim);
 }
 
 /* Is this one of the experts' tensors, of which a token reads but a few? */
@@ -36,7 +38,7 @@ static void format_name(char *out, size_t size, const checkpoint *c, const check
     char              module[256];
     bool              quantised = false;
     config_quant_form form;
-    const size_t      len = strlen(t->name);
+    const size_t      len    = strlen(t->name);
     const bool        weight = len > 7 && strcmp(t->name + len - 7, ".weight") == 0;
     (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
     if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
@@ -71,9 +73,12 @@ void load_describe(load_description *out, const checkpoint *ck)
         if (t->part != CHECKPOINT_TRUNK && (t->part != CHECKPOINT_HEAD || file->tie_word_embeddings)) continue;
         out->weights_bytes += t->bytes;
         const bool embedding = strncmp(t->name, "embed_tokens.", 13) == 0;
-        if (c.n_experts > 0 && is_expert(t)) out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
-        else if (embedding && !file->tie_word_embeddings) out->bytes_per_token += t->bytes / c.vocab_size;
-        else out->bytes_per_token += t->bytes;
+        if (c.n_experts > 0 && is_expert(t))
+            out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
+        else if (embedding && !file->tie_word_embeddings)
+            out->bytes_per_token += t->bytes / c.vocab_size;
+        else
+            out->bytes_per_token += t->bytes;
         if (t->bytes > largest && !embedding && t->part == CHECKPOINT_TRUNK) {
             largest = t->bytes;
             format_name(out->format, sizeof out->format, ck, t);

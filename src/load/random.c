@@ -17,15 +17,19 @@ typedef struct shape_entry {
 
 /* The published text models; inner is an expert's in mixtures. */
 static const shape_entry shapes[] = {
-    {"0.8b", 24, 1024, 8, 2, 16, 3584, true, 0, 0, 0},
-    {"2b", 24, 2048, 8, 2, 16, 6144, true, 0, 0, 0},
-    {"4b", 32, 2560, 16, 4, 32, 9216, true, 0, 0, 0},
-    {"9b", 32, 4096, 16, 4, 32, 12288, false, 0, 0, 0},
-    {"27b", 64, 5120, 24, 4, 48, 17408, false, 0, 0, 0},
-    {"35b-a3b", 40, 2048, 16, 2, 32, 512, false, 256, 8, 512},
+    {"0.8b", 24, 1024, 8, 2, 16, 3584, true, 0, 0, 0},   {"2b", 24, 2048, 8, 2, 16, 6144, true, 0, 0, 0},
+    {"4b", 32, 2560, 16, 4, 32, 9216, true, 0, 0, 0},    {"9b", 32, 4096, 16, 4, 32, 12288, false, 0, 0, 0},
+    {"27b", 64, 5120, 24, 4, 48, 17408, false, 0, 0, 0}, {"35b-a3b", 40, 2048, 16, 2, 32, 512, false, 256, 8, 512},
 };
 
-typedef enum random_format { RANDOM_BF16, RANDOM_F16, RANDOM_F32, RANDOM_AFFINE4, RANDOM_AFFINE8, RANDOM_FORMATS } random_format;
+typedef enum random_format {
+    RANDOM_BF16,
+    RANDOM_F16,
+    RANDOM_F32,
+    RANDOM_AFFINE4,
+    RANDOM_AFFINE8,
+    RANDOM_FORMATS
+} random_format;
 static const char *const format_names[RANDOM_FORMATS] = {"bf16", "f16", "f32", "affine4", "affine8"};
 
 enum { GROUP = 64 };
@@ -56,7 +60,8 @@ static void *add(maker *m, checkpoint_part part, const char *name, dtype type, u
     for (uint32_t i = 0; i < rank; i++) bytes *= shape[i];
     void *data = mem_pages(bytes);
     if (data == NULL) {
-        m->st = status_fail(m->err, WEIR_NO_MEMORY, "%s: %llu bytes are not to be had", name, (unsigned long long)bytes);
+        m->st =
+            status_fail(m->err, WEIR_NO_MEMORY, "%s: %llu bytes are not to be had", name, (unsigned long long)bytes);
         return NULL;
     }
     m->st = checkpoint_add(m->c, part, name, type, rank, shape, data, m->err);
@@ -83,9 +88,13 @@ static uint64_t elements(uint32_t rank, const uint64_t *shape)
 }
 
 /* Random floats of either sign between 2^-7 and 2^-5. */
-static void add_floats(maker *m, checkpoint_part part, const char *name, dtype type, uint32_t rank, const uint64_t *shape)
+static void add_floats(maker *m, checkpoint_part part, const char *name, dtype type, uint32_t rank,
+                       const uint64_t *shape)
 {
-    static const struct { dtype type; uint64_t mask, bits; } patterns[] = {
+    static const struct {
+        dtype    type;
+        uint64_t mask, bits;
+    } patterns[] = {
         {DTYPE_BF16, 0x80FF80FF80FF80FFu, 0x3C003C003C003C00u},
         {DTYPE_F16, 0x87FF87FF87FF87FFu, 0x2000200020002000u},
         {DTYPE_F32, 0x80FFFFFF80FFFFFFu, 0x3C0000003C000000u},
@@ -117,10 +126,12 @@ static void add_matrix(maker *m, checkpoint_part part, const char *module, uint3
     /* scale 2^-9 (4 bits) or 2^-13, bias -8 or -128 codes: centred on zero */
     (void)snprintf(name, sizeof name, "%s.scales", module);
     data = add(m, part, name, DTYPE_BF16, rank, groups);
-    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu, bits == 4 ? 0x3B003B003B003B00u : 0x3900390039003900u);
+    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu,
+         bits == 4 ? 0x3B003B003B003B00u : 0x3900390039003900u);
     (void)snprintf(name, sizeof name, "%s.biases", module);
     data = add(m, part, name, DTYPE_BF16, rank, groups);
-    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu, bits == 4 ? 0xBC80BC80BC80BC80u : 0xBC80BC80BC80BC80u);
+    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu,
+         bits == 4 ? 0xBC80BC80BC80BC80u : 0xBC80BC80BC80BC80u);
 }
 
 static void matrix(maker *m, uint32_t index, const char *rest, uint64_t rows, uint64_t cols)
@@ -201,17 +212,38 @@ static void make_layer(maker *m, const config *c, uint32_t i)
 static config shape_config(const shape_entry *s, random_format f)
 {
     config c = {
-        .is_moe = s->experts > 0, .hidden_size = s->hidden, .n_layers = s->layers, .vocab_size = 248320,
-        .intermediate_size = s->experts > 0 ? 0 : s->inner, .n_heads = s->heads, .n_kv_heads = s->kv_heads, .head_dim = 256,
-        .rms_norm_eps = 1e-6, .tie_word_embeddings = s->tied, .max_position = 262144, .full_attention_interval = 4,
-        .linear_n_key_heads = 16, .linear_n_value_heads = s->value_heads, .linear_key_dim = 128, .linear_value_dim = 128,
-        .conv_kernel = 4,
-        .rope = {.type = CONFIG_ROPE_DEFAULT, .theta = 1e7, .partial_rotary_factor = 0.25, .rotary_dim = 64,
-                 .mrope_section = {11, 11, 10}, .mrope_interleaved = true},
-        .n_experts = s->experts, .n_experts_per_token = s->per_token,
-        .moe_intermediate_size = s->experts > 0 ? s->inner : 0, .shared_intermediate_size = s->shared,
-        .image_token = CONFIG_NO_TOKEN, .video_token = CONFIG_NO_TOKEN, .vision_start_token = CONFIG_NO_TOKEN,
-        .vision_end_token = CONFIG_NO_TOKEN, .sampling = {.temperature = 1.0, .top_p = 1.0},
+        .is_moe                   = s->experts > 0,
+        .hidden_size              = s->hidden,
+        .n_layers                 = s->layers,
+        .vocab_size               = 248320,
+        .intermediate_size        = s->experts > 0 ? 0 : s->inner,
+        .n_heads                  = s->heads,
+        .n_kv_heads               = s->kv_heads,
+        .head_dim                 = 256,
+        .rms_norm_eps             = 1e-6,
+        .tie_word_embeddings      = s->tied,
+        .max_position             = 262144,
+        .full_attention_interval  = 4,
+        .linear_n_key_heads       = 16,
+        .linear_n_value_heads     = s->value_heads,
+        .linear_key_dim           = 128,
+        .linear_value_dim         = 128,
+        .conv_kernel              = 4,
+        .rope                     = {.type                  = CONFIG_ROPE_DEFAULT,
+                                     .theta                 = 1e7,
+                                     .partial_rotary_factor = 0.25,
+                                     .rotary_dim            = 64,
+                                     .mrope_section         = {11, 11, 10},
+                                     .mrope_interleaved     = true},
+        .n_experts                = s->experts,
+        .n_experts_per_token      = s->per_token,
+        .moe_intermediate_size    = s->experts > 0 ? s->inner : 0,
+        .shared_intermediate_size = s->shared,
+        .image_token              = CONFIG_NO_TOKEN,
+        .video_token              = CONFIG_NO_TOKEN,
+        .vision_start_token       = CONFIG_NO_TOKEN,
+        .vision_end_token         = CONFIG_NO_TOKEN,
+        .sampling                 = {.temperature = 1.0, .top_p = 1.0},
         .quant = {.present = f >= RANDOM_AFFINE4, .form = {CONFIG_QUANT_AFFINE, f == RANDOM_AFFINE4 ? 4 : 8, GROUP}},
     };
     (void)snprintf(c.model_type, sizeof c.model_type, "%s", s->experts > 0 ? "qwen3_5_moe_text" : "qwen3_5_text");
@@ -231,14 +263,15 @@ weir_status load_random(checkpoint **out, const char *shape, const char *format,
     if (s == NULL)
         return status_fail(err, WEIR_INVALID, "shape: expected 0.8b, 2b, 4b, 9b, 27b or 35b-a3b, found \"%s\"", shape);
     if (f == RANDOM_FORMATS)
-        return status_fail(err, WEIR_INVALID, "format: expected bf16, f16, f32, affine4 or affine8, found \"%s\"", format);
+        return status_fail(err, WEIR_INVALID, "format: expected bf16, f16, f32, affine4 or affine8, found \"%s\"",
+                           format);
 
     const config                c  = shape_config(s, f);
     const checkpoint_convention cv = {.gain_minus_one = true};
     checkpoint                 *ck = NULL;
     TRY(checkpoint_new_memory(&ck, &c, &cv, err));
-    maker          m         = {.c = ck, .format = f, .seed = seed * 2 + 1, .err = err};
-    const uint64_t table[]   = {c.vocab_size, c.hidden_size}, norm[] = {c.hidden_size};
+    maker          m       = {.c = ck, .format = f, .seed = seed * 2 + 1, .err = err};
+    const uint64_t table[] = {c.vocab_size, c.hidden_size}, norm[] = {c.hidden_size};
     for (uint32_t i = 0; i < c.n_layers; i++) make_layer(&m, &c, i);
     add_matrix(&m, CHECKPOINT_TRUNK, "embed_tokens", 2, table);
     if (!s->tied) add_matrix(&m, CHECKPOINT_HEAD, "lm_head", 2, table);

@@ -29,7 +29,7 @@ weir_status bind_finish(binder *b)
         return b->st = status_fail(b->err, WEIR_FORMAT, "%s: %zu tensors are missing: %s%s", checkpoint_path(b->c),
                                    b->n_missing, b->missing, b->n_missing > 8 ? ", ..." : "");
     static const bool skipped[CHECKPOINT_PARTS] = {[CHECKPOINT_MTP] = true}; /* bound by whoever drafts with it */
-    return b->st = checkpoint_unexpected(b->c, b->taken, skipped, b->err);
+    return b->st                                = checkpoint_unexpected(b->c, b->taken, skipped, b->err);
 }
 
 bool bind_exists(const binder *b, checkpoint_part part, const char *name)
@@ -83,7 +83,7 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
                          source *out)
 {
     const uint64_t           shape[] = {mats, rows, cols};
-    const checkpoint_tensor *t = take(b, part, name, mats == 0 ? 2 : 3, mats == 0 ? shape + 1 : shape);
+    const checkpoint_tensor *t       = take(b, part, name, mats == 0 ? 2 : 3, mats == 0 ? shape + 1 : shape);
     k_float                  type;
     if (t == NULL) return;
     if (!float_type(t, &type)) {
@@ -119,11 +119,12 @@ static void affine_source(binder *b, checkpoint_part part, const char *module, u
     form = &stated;
     if (form->mode != CONFIG_QUANT_AFFINE || (form->bits != 4 && form->bits != 8) ||
         (form->group != 32 && form->group != 64 && form->group != 128)) {
-        b->st = status_fail(b->err, WEIR_UNSUPPORTED,
-                            "%s: module %s: expected affine with 4 or 8 bits in groups of 32, 64 or 128, found %s with %u "
-                            "bits in groups of %u",
-                            checkpoint_path(b->c), module, form->mode == CONFIG_QUANT_AFFINE ? "affine" : "another mode",
-                            form->bits, form->group);
+        b->st =
+            status_fail(b->err, WEIR_UNSUPPORTED,
+                        "%s: module %s: expected affine with 4 or 8 bits in groups of 32, 64 or 128, found %s with %u "
+                        "bits in groups of %u",
+                        checkpoint_path(b->c), module, form->mode == CONFIG_QUANT_AFFINE ? "affine" : "another mode",
+                        form->bits, form->group);
         return;
     }
     if (cols % form->group != 0) {
@@ -142,9 +143,12 @@ static void affine_source(binder *b, checkpoint_part part, const char *module, u
     const checkpoint_tensor *z = take(b, part, name, rank, groups + (3 - rank));
     if (w == NULL || s == NULL || z == NULL) return;
     k_float type = K_FLOAT_F32;
-    if (w->type != DTYPE_U32) (void)wrong_type(b, w, "U32");
-    else if (!float_type(s, &type)) (void)wrong_type(b, s, "F32, F16 or BF16");
-    else if (z->type != s->type) (void)wrong_type(b, z, s->type_name);
+    if (w->type != DTYPE_U32)
+        (void)wrong_type(b, w, "U32");
+    else if (!float_type(s, &type))
+        (void)wrong_type(b, s, "F32, F16 or BF16");
+    else if (z->type != s->type)
+        (void)wrong_type(b, z, s->type_name);
     if (failed(b)) return;
     out->d = (k_weight_desc){
         .format = form->bits == 4 ? K_AFFINE4 : K_AFFINE8, .cols = cols, .group = form->group, .scale_type = type};
@@ -196,7 +200,8 @@ static k_matrix advance(const source *s, size_t rows)
 {
     const uint8_t *data = s->first.data, *scales = s->first.scales, *biases = s->first.biases;
     const size_t   step = rows * s->scale_row_bytes;
-    return (k_matrix){data + rows * s->row_bytes, scales == NULL ? NULL : scales + step, biases == NULL ? NULL : biases + step};
+    return (k_matrix){data + rows * s->row_bytes, scales == NULL ? NULL : scales + step,
+                      biases == NULL ? NULL : biases + step};
 }
 
 k_weight *bind_stack(binder *b, checkpoint_part part, const char *name, const stack_shape *shape)
@@ -234,8 +239,8 @@ k_weight *bind_each(binder *b, checkpoint_part part, const char *prefix, const c
         find_source(b, part, name, 0, rows, cols, &s);
         if (i == 0) first = s;
         mat[i] = s.first;
-        if (s.first.data != NULL && (s.d.format != first.d.format || s.d.group != first.d.group ||
-                                     s.d.scale_type != first.d.scale_type))
+        if (s.first.data != NULL &&
+            (s.d.format != first.d.format || s.d.group != first.d.group || s.d.scale_type != first.d.scale_type))
             b->st = status_fail(b->err, WEIR_UNSUPPORTED, "%s: %s: expected the format of the other experts",
                                 checkpoint_path(b->c), name);
     }

@@ -12,8 +12,8 @@ typedef struct binder {
     bool             *taken; /* [checkpoint_count] */
     weir_status       st;
     weir_error       *err;
-    char        missing[512]; /* names, for the message */
-    size_t      n_missing;
+    char              missing[512]; /* names, for the message */
+    size_t            n_missing;
 } binder;
 
 /* module ("layers.0.mlp.up_proj") + ".weight" [rows, cols], or its quantised form. */

@@ -13,13 +13,17 @@ void model_forward(const model *m, kernels *k, const k_step *s, const state *st,
         const layer *l = &m->layers[i];
 
         k->rmsnorm(k, w->h, w->x, l->input_norm, H, c->eps, T); /* h [T,H] */
-        if (l->kind == LAYER_DELTA) model_delta(m, l, k, s, st, w); /* o [T,H], recurrent state */
-        else model_attention(m, l, k, s, st, w);                    /* o [T,H], KV pages */
+        if (l->kind == LAYER_DELTA)
+            model_delta(m, l, k, s, st, w); /* o [T,H], recurrent state */
+        else
+            model_attention(m, l, k, s, st, w); /* o [T,H], KV pages */
         k->add(k, w->x, w->o, H, T);
 
         k->rmsnorm(k, w->h, w->x, l->post_norm, H, c->eps, T);
-        if (c->n_experts > 0) model_moe(m, l, k, s, w); /* o [T,H] */
-        else model_mlp(m, l, k, s, w);
+        if (c->n_experts > 0)
+            model_moe(m, l, k, s, w); /* o [T,H] */
+        else
+            model_mlp(m, l, k, s, w);
         k->add(k, w->x, w->o, H, T);
 
         if (tap != NULL) tap->fn(tap->user, i, k->buf_host(k, w->x), T);

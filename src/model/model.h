@@ -54,7 +54,7 @@ typedef struct moe_weights {
 
 typedef struct layer {
     layer_kind kind;
-    uint32_t   index; /* among the layers of its kind */
+    uint32_t   index;                  /* among the layers of its kind */
     k_buf     *input_norm, *post_norm; /* [H] */
     union {
         delta_weights     delta;
@@ -77,15 +77,15 @@ typedef struct model {
 /* Buffers of one step, shared by the layers.  Those named on one line share
  * memory: they are never in use together. */
 typedef struct work {
-    k_buf *x, *h, *o;                        /* [T, H]: residual stream, block input, block output */
-    k_buf *logits;                           /* [wanted, vocab] */
-    k_buf *qkv, *qg, *gate, *slot_gate;      /* [T, C], [T, heads*2*head_dim], [T, I], [T*k, expert_size] */
-    k_buf *conv, *keys, *up, *slot_up;       /* [T, C], [T, kv_heads*head_dim], ... */
-    k_buf *z, *values, *slot_out;            /* [T, V], [T, kv_heads*head_dim], [T*k, H] */
-    k_buf *y, *attended, *shared;            /* [T, V], [T, heads*head_dim], [T, H] */
-    k_buf *a, *router;                       /* [T, value_heads], [T, experts] */
-    k_buf *b, *shared_gate;                  /* [T, value_heads], [T, 1] */
-    k_buf *owned[10];                        /* what the names above point to */
+    k_buf *x, *h, *o;                   /* [T, H]: residual stream, block input, block output */
+    k_buf *logits;                      /* [wanted, vocab] */
+    k_buf *qkv, *qg, *gate, *slot_gate; /* [T, C], [T, heads*2*head_dim], [T, I], [T*k, expert_size] */
+    k_buf *conv, *keys, *up, *slot_up;  /* [T, C], [T, kv_heads*head_dim], ... */
+    k_buf *z, *values, *slot_out;       /* [T, V], [T, kv_heads*head_dim], [T*k, H] */
+    k_buf *y, *attended, *shared;       /* [T, V], [T, heads*head_dim], [T, H] */
+    k_buf *a, *router;                  /* [T, value_heads], [T, experts] */
+    k_buf *b, *shared_gate;             /* [T, value_heads], [T, 1] */
+    k_buf *owned[10];                   /* what the names above point to */
 } work;
 
 /* Bytes of the buffers for steps of at most max_rows rows, max_wanted of them with logits. */

@@ -15,9 +15,10 @@ static void sizes_of(uint64_t size[BUFFERS], const model_config *c, uint64_t row
 {
     const k_delta_shape     *d = &c->delta;
     const k_attention_shape *a = &c->attention;
-    const uint64_t V = (uint64_t)d->value_heads * d->value_dim, C = k_delta_channels(d);
-    const uint64_t q = (uint64_t)a->heads * a->head_dim, kv = (uint64_t)a->kv_heads * a->head_dim;
-    const uint64_t k = c->experts_per_token, inner = max2(max2(c->intermediate_size, c->shared_size), k * c->expert_size);
+    const uint64_t           V = (uint64_t)d->value_heads * d->value_dim, C = k_delta_channels(d);
+    const uint64_t           q = (uint64_t)a->heads * a->head_dim, kv = (uint64_t)a->kv_heads * a->head_dim;
+    const uint64_t           k = c->experts_per_token,
+                   inner       = max2(max2(c->intermediate_size, c->shared_size), k * c->expert_size);
     size[X] = size[H] = size[O] = rows * c->hidden_size;
     size[LOGITS]                = wanted * c->vocab_size;
     size[WIDE0]                 = rows * max2(max2(C, 2 * q), inner);

@@ -3,8 +3,8 @@
 
 uint32_t affine_code(const affine_row *r, size_t i)
 {
-    const size_t   bit   = i * r->bits, at = bit / 8, shift = bit % 8;
-    uint32_t       value = r->codes[at];
+    const size_t bit = i * r->bits, at = bit / 8, shift = bit % 8;
+    uint32_t     value = r->codes[at];
     if (shift + r->bits > 8) value |= (uint32_t)r->codes[at + 1] << 8;
     return value >> shift & ((1u << r->bits) - 1u);
 }

@@ -69,13 +69,14 @@ weir_status sequence_span(sequence *q, const uint32_t *ids, uint32_t n, uint32_t
 {
     const uint32_t max = q->s->limits.max_positions;
     if (n > max - q->length)
-        return status_fail(err, WEIR_INVALID, "context: %u tokens after %u do not fit max_context %u", n, q->length, max);
+        return status_fail(err, WEIR_INVALID, "context: %u tokens after %u do not fit max_context %u", n, q->length,
+                           max);
     /* Every sequence may have all its pages at once, so this cannot run dry. */
     const uint32_t need = (q->length + n + K_PAGE - 1) / K_PAGE;
     while (q->n_pages < need) q->pages[q->n_pages++] = q->s->free_pages[--q->s->n_free_pages];
     memcpy(q->tokens + q->length, ids, n * sizeof *ids);
-    *out = (k_span){
-        .row = row, .n = n, .position = q->length, .slot_in = q->slot, .slot_out = q->slot, .pages = q->pages};
+    *out =
+        (k_span){.row = row, .n = n, .position = q->length, .slot_in = q->slot, .slot_out = q->slot, .pages = q->pages};
     return WEIR_OK;
 }
 

@@ -45,8 +45,7 @@ static weir_status fill(state *s, weir_error *err)
     TRY(buffers_new(&s->values, s->k, l->attention_layers, l->page_bytes * s->n_pages, err));
     s->free_pages = stack_new(s->n_pages);
     s->free_slots = stack_new(l->max_sequences);
-    if (s->free_pages == NULL || s->free_slots == NULL)
-        return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
+    if (s->free_pages == NULL || s->free_slots == NULL) return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
     s->n_free_pages = s->n_pages;
     s->n_free_slots = l->max_sequences;
     return WEIR_OK;

@@ -14,9 +14,9 @@ typedef struct sequence sequence;
 
 typedef struct state_limits {
     uint32_t delta_layers, attention_layers;
-    uint64_t tail_bytes;      /* convolution tail of one slot in one layer */
-    uint64_t recurrent_bytes; /* recurrent state of one slot in one layer */
-    uint64_t page_bytes;      /* keys (or values) of one page in one layer */
+    uint64_t tail_bytes;                   /* convolution tail of one slot in one layer */
+    uint64_t recurrent_bytes;              /* recurrent state of one slot in one layer */
+    uint64_t page_bytes;                   /* keys (or values) of one page in one layer */
     uint32_t max_sequences, max_positions; /* positions: of one sequence */
 } state_limits;
 
@@ -25,7 +25,7 @@ uint64_t state_kv_bytes_per_position(const state_limits *l);
 uint64_t state_bytes_per_sequence(const state_limits *l);
 
 weir_status state_new(state **out, kernels *k, const state_limits *limits, weir_error *err);
-void        state_free(state *s); /* NULL is allowed; no sequence may be left */
+void        state_free(state *s);       /* NULL is allowed; no sequence may be left */
 uint64_t    state_size(const state *s); /* state_bytes_per_sequence of its limits */
 
 /* The buffers of delta layer / attention layer i, counted within their kind. */

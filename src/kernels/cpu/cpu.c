@@ -73,10 +73,10 @@ static workspace_sizes sizes_of(const k_limits *l)
     workspace_sizes s;
     const size_t    slots      = (size_t)l->max_rows * l->experts_per_token;
     const size_t    partitions = ((size_t)l->max_positions + K_PARTITION - 1) / K_PARTITION;
-    const size_t    rows = lin_x_floats_max(l->max_cols) * l->max_rows, experts = lin_x_floats_max(l->expert_cols) * slots;
-    const size_t    panel = lin_panel_floats_max(l->max_cols > l->expert_cols ? l->max_cols : l->expert_cols);
-    s.prepared            = rows > experts ? rows : experts;
-    s.panel               = panel > PANEL_BUDGET ? panel : PANEL_BUDGET;
+    const size_t rows = lin_x_floats_max(l->max_cols) * l->max_rows, experts = lin_x_floats_max(l->expert_cols) * slots;
+    const size_t panel = lin_panel_floats_max(l->max_cols > l->expert_cols ? l->max_cols : l->expert_cols);
+    s.prepared         = rows > experts ? rows : experts;
+    s.panel            = panel > PANEL_BUDGET ? panel : PANEL_BUDGET;
     s.rope             = (size_t)l->max_rows * l->attention.rotary_dim;
     s.partials         = (size_t)l->attention.heads * partitions * (l->attention.head_dim + 2);
     s.route            = (size_t)l->max_rows * l->experts_per_token;
@@ -86,18 +86,20 @@ static workspace_sizes sizes_of(const k_limits *l)
 
 static uint64_t workspace_bytes(const kernels *k, const k_limits *limits)
 {
-    const workspace_sizes s       = sizes_of(limits);
-    return sizeof(float) * (s.prepared + s.panel * threads(k) + s.rope + s.partials + 2 * s.route + 2 * s.slots + limits->max_rows) +
+    const workspace_sizes s = sizes_of(limits);
+    return sizeof(float) * (s.prepared + s.panel * threads(k) + s.rope + s.partials + 2 * s.route + 2 * s.slots +
+                            limits->max_rows) +
            sizeof(lin_job) * K_MAX_JOBS * (uint64_t)limits->experts;
 }
 
 static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
 {
-    cpu_backend          *b = cpu_of(k);
-    const workspace_sizes s = sizes_of(limits);
+    cpu_backend          *b      = cpu_of(k);
+    const workspace_sizes s      = sizes_of(limits);
     const size_t          n_freq = limits->attention.rotary_dim / 2;
     if (limits->attention.head_dim > CPU_MAX_HEAD_DIM || limits->delta.conv_kernel > CPU_MAX_CONV)
-        return status_fail(err, WEIR_UNSUPPORTED, "CPU backend: expected heads of at most %d and convolutions of at most %d, found %u and %u",
+        return status_fail(err, WEIR_UNSUPPORTED,
+                           "CPU backend: expected heads of at most %d and convolutions of at most %d, found %u and %u",
                            CPU_MAX_HEAD_DIM, CPU_MAX_CONV, limits->attention.head_dim, limits->delta.conv_kernel);
     b->limits        = *limits;
     b->panel_size    = s.panel;
@@ -112,8 +114,9 @@ static weir_status reserve(kernels *k, const k_limits *limits, weir_error *err)
     b->slots         = mem_aligned(s.slots, sizeof *b->slots);
     b->slot_rows     = mem_aligned(s.slots, sizeof *b->slot_rows);
     b->expert_jobs   = mem_alloc((size_t)limits->experts * K_MAX_JOBS, sizeof *b->expert_jobs);
-    if (b->expert_jobs == NULL || b->inv_freq == NULL || b->prepared == NULL || b->panels == NULL || b->rope == NULL || b->positions == NULL ||
-        b->partials == NULL || b->route_ids == NULL || b->route_weights == NULL || b->slots == NULL || b->slot_rows == NULL)
+    if (b->expert_jobs == NULL || b->inv_freq == NULL || b->prepared == NULL || b->panels == NULL || b->rope == NULL ||
+        b->positions == NULL || b->partials == NULL || b->route_ids == NULL || b->route_weights == NULL ||
+        b->slots == NULL || b->slot_rows == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "workspaces: %llu bytes are not to be had",
                            (unsigned long long)workspace_bytes(k, limits));
     memcpy(b->inv_freq, limits->inv_freq, n_freq * sizeof *b->inv_freq);
@@ -162,12 +165,18 @@ static weir_status finish(kernels *k, weir_error *err)
 static bool isa_flags(const char *name, unsigned *flags)
 {
     const unsigned have = cpu_flags();
-    if (name == NULL) *flags = have;
-    else if (strcmp(name, "scalar") == 0) *flags = 0;
-    else if (strcmp(name, "avx2") == 0) *flags = CPU_AVX2;
-    else if (strcmp(name, "avx512") == 0) *flags = CPU_AVX2 | CPU_AVX512;
-    else if (strcmp(name, "neon") == 0) *flags = CPU_NEON;
-    else return false;
+    if (name == NULL)
+        *flags = have;
+    else if (strcmp(name, "scalar") == 0)
+        *flags = 0;
+    else if (strcmp(name, "avx2") == 0)
+        *flags = CPU_AVX2;
+    else if (strcmp(name, "avx512") == 0)
+        *flags = CPU_AVX2 | CPU_AVX512;
+    else if (strcmp(name, "neon") == 0)
+        *flags = CPU_NEON;
+    else
+        return false;
     return (*flags & ~have) == 0;
 }
 
@@ -176,8 +185,8 @@ weir_status cpu_open(kernels **out, uint32_t n_threads, const char *isa, weir_er
     *out = NULL;
     unsigned flags;
     if (!isa_flags(isa, &flags))
-        return status_fail(err, WEIR_INVALID, "isa: expected scalar, avx2, avx512 or neon as this CPU has, found \"%s\"",
-                           isa);
+        return status_fail(err, WEIR_INVALID,
+                           "isa: expected scalar, avx2, avx512 or neon as this CPU has, found \"%s\"", isa);
     cpu_backend *b = mem_zalloc(1, sizeof *b);
     if (b == NULL) return status_fail(err, WEIR_NO_MEMORY, "CPU backend: out of memory");
     const weir_status st = pool_new(&b->pool, n_threads, err);

@@ -67,8 +67,10 @@ void lin_prepare(const lin_layout *lo, k_format format, uint32_t group, uint32_t
         to += LANES;
         for (size_t b = c * lo->chunk_blocks; b < c * lo->chunk_blocks + lin_chunk_blocks(lo, c); b++) {
             const size_t at = b * block, n = cols - at < block ? cols - at : block;
-            if (format == K_AFFINE4) transpose_block(to, x + at, n);
-            else memcpy(to, x + at, block * sizeof *x);
+            if (format == K_AFFINE4)
+                transpose_block(to, x + at, n);
+            else
+                memcpy(to, x + at, block * sizeof *x);
             to += block;
         }
     }

@@ -78,7 +78,8 @@ static inline size_t lin_x_floats_max(size_t cols)
 static inline size_t lin_panel_floats_max(size_t cols)
 {
     const size_t padded = (cols + 127) / 128 * 128;
-    return PANEL_ROWS * (padded + padded / 2 + padded / 32 + 32); /* 8 bits, groups of 32: a scale vector to two of codes */
+    return PANEL_ROWS *
+           (padded + padded / 2 + padded / 32 + 32); /* 8 bits, groups of 32: a scale vector to two of codes */
 }
 
 /* Writes the prepared row of x [cols] to xp [lin_x_floats]. */

@@ -23,14 +23,14 @@ typedef struct partial {
 } partial;
 
 typedef struct attention_job {
-    cpu_backend  *b;
-    const k_span *span;
-    float        *y;
-    const float  *qg;       /* [T, heads*2*head_dim] */
+    cpu_backend   *b;
+    const k_span  *span;
+    float         *y;
+    const float   *qg; /* [T, heads*2*head_dim] */
     const uint8_t *k_pages, *v_pages;
-    size_t        page_bytes; /* of one kv head in one page */
-    uint32_t      row;        /* of a split query */
-    uint32_t      n_partitions;
+    size_t         page_bytes; /* of one kv head in one page */
+    uint32_t       row;        /* of a split query */
+    uint32_t       n_partitions;
 } attention_job;
 
 /* ---- queries, keys, values of the step ---- */
@@ -56,7 +56,8 @@ static void norm_rotate(const cpu_backend *b, float *x, const float *gain, const
     }
 }
 
-static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, size_t kv_head, size_t slot, const float *x)
+static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, size_t kv_head, size_t slot,
+                         const float *x)
 {
     const k_attention_shape *s  = &b->limits.attention;
     const size_t             at = (((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot) * s->head_dim;
@@ -75,7 +76,7 @@ static void store_row(void *arg, size_t i)
     const store_job         *j   = arg;
     const k_attention_shape *s   = &j->b->limits.attention;
     const size_t             row = j->span->row + i, position = j->span->position + i;
-    const float             *cs  = j->b->rope + row * s->rotary_dim;
+    const float             *cs = j->b->rope + row * s->rotary_dim;
     for (size_t h = 0; h < s->heads; h++)
         norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
     const uint32_t page = j->span->pages[position / K_PAGE];
@@ -107,7 +108,7 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
             most  = nk[i] > most ? nk[i] : most;
         }
         if (most == 0) return;
-        const size_t at = ((size_t)j->span->pages[block] * s->kv_heads + kv_head) * j->page_bytes;
+        const size_t at  = ((size_t)j->span->pages[block] * s->kv_heads + kv_head) * j->page_bytes;
         const bool   f32 = b->limits.kv == K_KV_F32;
         (f32 ? b->isa.scores_f32 : b->isa.scores_bf16)(scores, q, nq, j->k_pages + at, most, s->head_dim, scale);
         float *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
@@ -125,7 +126,7 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
 /* a = a merged with b, in this order. */
 static void merge(const cpu_isa *isa, partial *a, const partial *b, size_t n)
 {
-    const float max = a->max > b->max ? a->max : b->max;
+    const float max     = a->max > b->max ? a->max : b->max;
     float       diff[2] = {a->max - max, b->max - max}, w[2];
     isa->exp(w, diff, 2);
     a->sum = fmaf(b->sum, w[1], a->sum * w[0]);
@@ -241,11 +242,20 @@ void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *va
     cpu_backend             *b     = cpu_of(k);
     const k_attention_shape *s     = &b->limits.attention;
     const size_t             size  = b->limits.kv == K_KV_F32 ? 4 : 2;
-    store_job                store = {.b = b, .qg = buf_f32(qg), .keys = buf_f32(keys), .values = buf_f32(values),
-                                      .q_gain = buf_f32(q_gain), .k_gain = buf_f32(k_gain), .k_pages = k_pages->data,
+    store_job                store = {.b       = b,
+                                      .qg      = buf_f32(qg),
+                                      .keys    = buf_f32(keys),
+                                      .values  = buf_f32(values),
+                                      .q_gain  = buf_f32(q_gain),
+                                      .k_gain  = buf_f32(k_gain),
+                                      .k_pages = k_pages->data,
                                       .v_pages = v_pages->data};
-    attention_job            job   = {.b = b, .y = buf_f32(y), .qg = buf_f32(qg), .k_pages = k_pages->data,
-                                      .v_pages = v_pages->data, .page_bytes = K_PAGE * s->head_dim * size};
+    attention_job            job   = {.b          = b,
+                                      .y          = buf_f32(y),
+                                      .qg         = buf_f32(qg),
+                                      .k_pages    = k_pages->data,
+                                      .v_pages    = v_pages->data,
+                                      .page_bytes = K_PAGE * s->head_dim * size};
     for (uint32_t i = 0; i < b->step->n_spans; i++) {
         const k_span *span = &b->step->spans[i];
         store.span = job.span = span;

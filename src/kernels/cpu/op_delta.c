@@ -65,11 +65,18 @@ void cpu_conv(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps, k_buf *
     const size_t         C = k_delta_channels(s), slot = (s->conv_kernel - 1) * C;
     for (uint32_t i = 0; i < b->step->n_spans; i++) {
         const k_span *span = &b->step->spans[i];
-        conv_job      job  = {.b = b, .span = span, .y = buf_f32(y), .qkv = buf_f32(qkv), .taps = buf_f32(taps),
-                              .tail_in = buf_f32(tail) + span->slot_in * slot, .tail_out = buf_f32(tail) + span->slot_out * slot,
+        conv_job      job  = {.b        = b,
+                              .span     = span,
+                              .y        = buf_f32(y),
+                              .qkv      = buf_f32(qkv),
+                              .taps     = buf_f32(taps),
+                              .tail_in  = buf_f32(tail) + span->slot_in * slot,
+                              .tail_out = buf_f32(tail) + span->slot_out * slot,
                               .channels = C};
-        if (span->n * C <= SERIAL) conv_part(&job, 0, 1);
-        else pool_run(b->pool, conv_part, &job);
+        if (span->n * C <= SERIAL)
+            conv_part(&job, 0, 1);
+        else
+            pool_run(b->pool, conv_part, &job);
     }
 }
 
@@ -79,7 +86,7 @@ static void delta_block(const delta_job *j, size_t h, size_t c, size_t n)
     const k_delta_shape *s   = &j->b->limits.delta;
     const cpu_isa       *isa = &j->b->isa;
     const size_t         kh = h / (s->value_heads / s->key_heads), key_size = (size_t)s->key_heads * s->key_dim;
-    const size_t         at = h * s->key_dim * s->value_dim + c;
+    const size_t         at    = h * s->key_dim * s->value_dim + c;
     float               *state = j->state_out + at;
     if (j->state_in != j->state_out)
         for (size_t i = 0; i < s->key_dim; i++)
@@ -110,11 +117,11 @@ static void delta_part(void *arg, uint32_t thread, uint32_t n_threads)
  * place: each is read once per row here and many times by the blocks. */
 static void prepare_row(void *arg, size_t t)
 {
-    const delta_job     *j   = arg;
-    const k_delta_shape *s   = &j->b->limits.delta;
-    const cpu_isa       *isa = &j->b->isa;
-    float               *row = j->qkv + t * j->channels;
-    const float          eps = 1e-6f; /* of this normalisation, whatever rms_norm_eps is */
+    const delta_job     *j       = arg;
+    const k_delta_shape *s       = &j->b->limits.delta;
+    const cpu_isa       *isa     = &j->b->isa;
+    float               *row     = j->qkv + t * j->channels;
+    const float          eps     = 1e-6f; /* of this normalisation, whatever rms_norm_eps is */
     const float          q_scale = (float)(1.0 / __builtin_sqrt((double)s->key_dim));
     for (size_t h = 0; h < s->key_heads; h++) {
         float *q = row + h * s->key_dim, *key = q + (size_t)s->key_heads * s->key_dim;
@@ -134,9 +141,14 @@ void cpu_delta(kernels *k, k_buf *y, k_buf *qkv, k_buf *a, k_buf *b, const k_buf
     cpu_backend         *c    = cpu_of(k);
     const k_delta_shape *s    = &c->limits.delta;
     const size_t         slot = (size_t)s->value_heads * s->key_dim * s->value_dim;
-    delta_job            job  = {.b = c, .y = buf_f32(y), .qkv = buf_f32(qkv), .a = buf_f32(a), .b_gate = buf_f32(b),
-                                 .decay_rate = buf_f32(decay_rate), .dt_bias = buf_f32(dt_bias),
-                                 .channels = k_delta_channels(s)};
+    delta_job            job  = {.b          = c,
+                                 .y          = buf_f32(y),
+                                 .qkv        = buf_f32(qkv),
+                                 .a          = buf_f32(a),
+                                 .b_gate     = buf_f32(b),
+                                 .decay_rate = buf_f32(decay_rate),
+                                 .dt_bias    = buf_f32(dt_bias),
+                                 .channels   = k_delta_channels(s)};
     for_rows(c, prepare_row, &job, c->step->n_rows, 3 * (size_t)s->key_heads * s->key_dim);
     for (uint32_t i = 0; i < c->step->n_spans; i++) {
         job.span      = &c->step->spans[i];

@@ -70,8 +70,8 @@ static void run_dot(const linear_pass *p, const lin_job *j, size_t row0, size_t 
 /* Up to MAX_PANELS panels of weight rows for many rows of x. */
 static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size_t n, float *panels)
 {
-    const cpu_isa *isa         = &p->b->isa;
-    const size_t   n_panels    = (n + PANEL_ROWS - 1) / PANEL_ROWS;
+    const cpu_isa *isa          = &p->b->isa;
+    const size_t   n_panels     = (n + PANEL_ROWS - 1) / PANEL_ROWS;
     const size_t   panel_floats = lin_panel_floats(&p->lo);
     for (size_t q = 0; q < n_panels; q++) {
         const size_t left = n - q * PANEL_ROWS;
@@ -84,8 +84,7 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
         const float   *x[TILE_ROWS];
         for (unsigned s = 0; s < m; s++) x[s] = prepared_row(p, j, i + s);
         for (size_t c = 0; c < p->lo.n_chunks; c++)
-            for (size_t q = 0; q < n_panels; q++)
-                isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, c);
+            for (size_t q = 0; q < n_panels; q++) isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, c);
         for (size_t q = 0; q < n_panels; q++) {
             float        sums[TILE];
             const size_t left = n - q * PANEL_ROWS, count = left < PANEL_ROWS ? left : PANEL_ROWS;
@@ -114,8 +113,10 @@ static void linear_part(void *arg, uint32_t thread, uint32_t n_threads)
         const lin_job *j    = p->jobs[i];
         const size_t   row0 = (u - p->first_unit[i]) * p->unit[i];
         const size_t   n    = j->w.rows - row0 < p->unit[i] ? j->w.rows - row0 : p->unit[i];
-        if (j->n <= DOT_MAX) run_dot(p, j, row0, n);
-        else run_panels(p, j, row0, n, panels);
+        if (j->n <= DOT_MAX)
+            run_dot(p, j, row0, n);
+        else
+            run_panels(p, j, row0, n, panels);
     }
 }
 
@@ -186,7 +187,6 @@ void cpu_linear(kernels *k, const k_buf *x, uint32_t rows, const k_linear_job *j
     lin_job      list[K_MAX_JOBS];
     b->failed = b->failed || n_jobs > K_MAX_JOBS;
     if (rows == 0 || b->failed) return;
-    for (uint32_t i = 0; i < n_jobs; i++)
-        list[i] = (lin_job){.w = jobs[i].w->form, .y = buf_f32(jobs[i].y), .n = rows};
+    for (uint32_t i = 0; i < n_jobs; i++) list[i] = (lin_job){.w = jobs[i].w->form, .y = buf_f32(jobs[i].y), .n = rows};
     linear_run(b, buf_f32(x), rows, list, n_jobs);
 }

@@ -63,7 +63,7 @@ void cpu_route(kernels *k, const k_buf *logits)
 
 void cpu_expert_linear(kernels *k, const k_buf *x, bool from_slots, const k_linear_job *jobs, uint32_t n_jobs)
 {
-    cpu_backend    *b = cpu_of(k);
+    cpu_backend    *b         = cpu_of(k);
     const uint32_t  per_token = b->limits.experts_per_token, n_slots = b->step->n_rows * per_token;
     const uint32_t *first = b->slots + n_slots;
     /* The x row of a slot: the slot itself, or the row it belongs to. */
@@ -104,7 +104,7 @@ static void combine_row(void *arg, size_t row)
 void cpu_combine(kernels *k, k_buf *y, const k_buf *x, const k_buf *shared, const k_buf *shared_gate, uint32_t n)
 {
     cpu_backend *b   = cpu_of(k);
-    combine_job  job = {.b = b, .y = buf_f32(y), .x = buf_f32(x), .shared = buf_f32(shared), .gate = buf_f32(shared_gate),
-                        .n = n};
+    combine_job  job = {
+         .b = b, .y = buf_f32(y), .x = buf_f32(x), .shared = buf_f32(shared), .gate = buf_f32(shared_gate), .n = n};
     for_rows(b, combine_row, &job, b->step->n_rows, (size_t)(b->limits.experts_per_token + 1) * n);
 }

@@ -21,16 +21,18 @@ void for_rows(cpu_backend *b, row_fn *fn, void *arg, size_t rows, size_t cost)
 {
     enum { WORTH_WAKING = 32768 };
     rows_run r = {.fn = fn, .arg = arg, .rows = rows};
-    if (rows > 1 && rows * cost >= WORTH_WAKING) pool_run(b->pool, rows_part, &r);
-    else rows_part(&r, 0, 1);
+    if (rows > 1 && rows * cost >= WORTH_WAKING)
+        pool_run(b->pool, rows_part, &r);
+    else
+        rows_part(&r, 0, 1);
 }
 
 typedef struct row_job {
-    const cpu_isa *isa;
-    float         *y;
-    const float   *x, *w, *z;
-    size_t         n, per_row;
-    float          eps;
+    const cpu_isa  *isa;
+    float          *y;
+    const float    *x, *w, *z;
+    size_t          n, per_row;
+    float           eps;
     const uint32_t *index;
 } row_job;
 
@@ -99,7 +101,13 @@ void cpu_gated_norm(kernels *k, k_buf *y, const k_buf *x, const k_buf *z, const 
 {
     cpu_backend         *b   = cpu_of(k);
     const k_delta_shape *s   = &b->limits.delta;
-    row_job              job = {.isa = &b->isa, .y = buf_f32(y), .x = buf_f32(x), .z = buf_f32(z), .w = buf_f32(gain),
-                                .n = s->value_dim, .per_row = s->value_heads, .eps = eps};
+    row_job              job = {.isa     = &b->isa,
+                                .y       = buf_f32(y),
+                                .x       = buf_f32(x),
+                                .z       = buf_f32(z),
+                                .w       = buf_f32(gain),
+                                .n       = s->value_dim,
+                                .per_row = s->value_heads,
+                                .eps     = eps};
     for_rows(b, gated_norm_row, &job, b->step->n_rows, 6 * (size_t)s->value_heads * s->value_dim);
 }

@@ -66,13 +66,14 @@ static void decode_row(const lin_weight *w, size_t row, float *y)
     case K_AFFINE4:
     case K_AFFINE8: break;
     }
-    static const dense_type types[] = {[K_FLOAT_F32] = DENSE_F32, [K_FLOAT_F16] = DENSE_F16, [K_FLOAT_BF16] = DENSE_BF16};
-    const affine_row        a       = {.bits       = w->format == K_AFFINE4 ? 4 : 8,
-                                       .group      = w->group,
-                                       .codes      = data,
-                                       .scales     = w->scales + row * w->scale_row_bytes,
-                                       .biases     = w->biases + row * w->scale_row_bytes,
-                                       .scale_type = types[w->scale_type]};
+    static const dense_type types[] = {
+        [K_FLOAT_F32] = DENSE_F32, [K_FLOAT_F16] = DENSE_F16, [K_FLOAT_BF16] = DENSE_BF16};
+    const affine_row a = {.bits       = w->format == K_AFFINE4 ? 4 : 8,
+                          .group      = w->group,
+                          .codes      = data,
+                          .scales     = w->scales + row * w->scale_row_bytes,
+                          .biases     = w->biases + row * w->scale_row_bytes,
+                          .scale_type = types[w->scale_type]};
     affine_decode(y, &a, w->cols);
 }
 

@@ -8,7 +8,16 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) __builtin_prefetch(p)
-enum { TILE_M = 2, TILE_N = 2, DELTA_TILE = 1, SCORE_KEYS = 1, VALUE_TILE = 1, DOT_R1 = 2, DOT_RM = 1, BURN_CHAINS = 4 };
+enum {
+    TILE_M      = 2,
+    TILE_N      = 2,
+    DELTA_TILE  = 1,
+    SCORE_KEYS  = 1,
+    VALUE_TILE  = 1,
+    DOT_R1      = 2,
+    DOT_RM      = 1,
+    BURN_CHAINS = 4
+};
 
 typedef struct vf {
     float32x4_t v[4];
@@ -19,8 +28,8 @@ typedef struct vi {
 
 /* r.v[i] = expr for the four registers; gcc keeps the struct in registers once
  * the loop is unrolled. */
-#define EACH_V(type, expr)                          \
-    type r;                                         \
+#define EACH_V(type, expr) \
+    type r; \
     UNROLL for (int i = 0; i < 4; i++) r.v[i] = (expr); \
     return r
 

@@ -32,12 +32,12 @@ INLINE void score_tile(float *s, const float *const *q, const int nq, const void
             UNROLL for (int j = 0; j < nk; j++) acc[i][j] = vf_fma(v, k[j], acc[i][j]);
         }
     }
-    UNROLL for (int i = 0; i < nq; i++)
-        UNROLL for (int j = 0; j < nk; j++) s[(size_t)i * K_PAGE + key0 + (size_t)j] = vf_sum(acc[i][j]) * scale;
+    UNROLL for (int i = 0; i < nq; i++) UNROLL for (int j = 0; j < nk; j++) s[(size_t)i * K_PAGE + key0 + (size_t)j] =
+        vf_sum(acc[i][j]) * scale;
 }
 
-INLINE void scores(float *s, const float *const *q, const int nq, const void *keys, size_t nk, size_t dim,
-                   float scale, const bool bf16)
+INLINE void scores(float *s, const float *const *q, const int nq, const void *keys, size_t nk, size_t dim, float scale,
+                   const bool bf16)
 {
     size_t j = 0;
     for (; j + SCORE_KEYS <= nk; j += SCORE_KEYS) score_tile(s, q, nq, keys, j, SCORE_KEYS, dim, scale, bf16);
@@ -100,8 +100,9 @@ INLINE void value_tile(float *const *o, const float *rescale, const float *p, co
         UNROLL for (int c = 0; c < nv; c++)
         {
             const float *at = o[i] + d + c * LANES;
-            acc[i][c]       = rescale[i] == 0.0f ? vf_zero()
-                                                 : vf_mul(lanes == LANES ? vf_load(at) : vf_load_n(at, lanes), vf_set1(rescale[i]));
+            acc[i][c]       = rescale[i] == 0.0f
+                                  ? vf_zero()
+                                  : vf_mul(lanes == LANES ? vf_load(at) : vf_load_n(at, lanes), vf_set1(rescale[i]));
         }
     }
     for (size_t j = 0; j < common; j++) {
@@ -109,7 +110,7 @@ INLINE void value_tile(float *const *o, const float *rescale, const float *p, co
         UNROLL for (int c = 0; c < nv; c++) x[c] = cached(v, j * dim + d + (size_t)c * LANES, lanes, bf16);
         UNROLL for (int i = 0; i < nq; i++)
         {
-            const vf pj = vf_set1(p[(size_t)i * K_PAGE + j]);
+            const vf pj                                   = vf_set1(p[(size_t)i * K_PAGE + j]);
             UNROLL for (int c = 0; c < nv; c++) acc[i][c] = vf_fma(pj, x[c], acc[i][c]);
         }
     }
@@ -117,20 +118,22 @@ INLINE void value_tile(float *const *o, const float *rescale, const float *p, co
     {
         for (size_t j = common; j < nk[i]; j++) { /* queries that see more keys than the first */
             const vf pj = vf_set1(p[(size_t)i * K_PAGE + j]);
-            UNROLL for (int c = 0; c < nv; c++)
-                acc[i][c] = vf_fma(pj, cached(v, j * dim + d + (size_t)c * LANES, lanes, bf16), acc[i][c]);
+            UNROLL for (int c = 0; c < nv; c++) acc[i][c] =
+                vf_fma(pj, cached(v, j * dim + d + (size_t)c * LANES, lanes, bf16), acc[i][c]);
         }
         UNROLL for (int c = 0; c < nv; c++)
         {
             float *at = o[i] + d + c * LANES;
-            if (lanes == LANES) vf_store(at, acc[i][c]);
-            else vf_store_n(at, acc[i][c], lanes);
+            if (lanes == LANES)
+                vf_store(at, acc[i][c]);
+            else
+                vf_store_n(at, acc[i][c], lanes);
         }
     }
 }
 
-INLINE void values(float *const *o, const float *rescale, const float *p, const int nq, const size_t *nk,
-                   const void *v, size_t dim, const bool bf16)
+INLINE void values(float *const *o, const float *rescale, const float *p, const int nq, const size_t *nk, const void *v,
+                   size_t dim, const bool bf16)
 {
     size_t d = 0;
     for (; d + VALUE_TILE * LANES <= dim; d += VALUE_TILE * LANES)

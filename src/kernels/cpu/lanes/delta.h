@@ -13,18 +13,19 @@ INLINE void delta_columns(float *y, float *state, size_t stride, const float *q,
 #define STATE_STORE(p, x) (lanes == LANES ? vf_store(p, x) : vf_store_n(p, x, lanes))
     vf acc[DELTA_CHAINS][DELTA_TILE], delta[DELTA_TILE];
     UNROLL for (int c = 0; c < DELTA_CHAINS; c++) UNROLL for (int j = 0; j < nv; j++) acc[c][j] = vf_zero();
-    size_t i = 0;
+    size_t i                                                                                    = 0;
     for (; i + DELTA_CHAINS <= key_dim; i += DELTA_CHAINS) {
         UNROLL for (size_t c = 0; c < DELTA_CHAINS; c++)
         {
-            const vf     ki  = vf_set1(k[i + c]);
-            const float *row = state + (i + c) * stride;
+            const vf     ki                               = vf_set1(k[i + c]);
+            const float *row                              = state + (i + c) * stride;
             UNROLL for (int j = 0; j < nv; j++) acc[c][j] = vf_fma(STATE_LOAD(row + j * LANES), ki, acc[c][j]);
         }
     }
     for (; i < key_dim; i++)
         for (int j = 0; j < nv; j++)
-            acc[i % DELTA_CHAINS][j] = vf_fma(STATE_LOAD(state + i * stride + j * LANES), vf_set1(k[i]), acc[i % DELTA_CHAINS][j]);
+            acc[i % DELTA_CHAINS][j] =
+                vf_fma(STATE_LOAD(state + i * stride + j * LANES), vf_set1(k[i]), acc[i % DELTA_CHAINS][j]);
 
     const vf g = vf_set1(decay), b = vf_set1(beta);
     UNROLL for (int j = 0; j < nv; j++)

@@ -37,7 +37,7 @@ INLINE void dot_dense(const lin_weight *w, size_t row, const int R, const float 
         {
             const uint8_t *p = w->data + (row + (size_t)r) * w->row_bytes;
             if (i % (64 / size) == 0) PREFETCH(p + i * size + PREFETCH_BYTES);
-            const vf v = load_float(p, type, i, cols);
+            const vf v                                   = load_float(p, type, i, cols);
             UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_fma(v, vf_load(x[m] + i), acc[r][m]);
         }
     }
@@ -67,9 +67,9 @@ INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float
         vf scale[DOT_ROWS];
         UNROLL for (int r = 0; r < R; r++)
         {
-            const size_t at = (row + (size_t)r) * w->scale_row_bytes;
-            scale[r]        = load_float(w->scales + at, type, c * LANES, n_groups);
-            const vf bias   = load_float(w->biases + at, type, c * LANES, n_groups);
+            const size_t at                              = (row + (size_t)r) * w->scale_row_bytes;
+            scale[r]                                     = load_float(w->scales + at, type, c * LANES, n_groups);
+            const vf bias                                = load_float(w->biases + at, type, c * LANES, n_groups);
             UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_fma(bias, vf_load(xc[m]), acc[r][m]);
         }
         UNROLL for (int m = 0; m < M; m++) xc[m] += LANES;
@@ -90,25 +90,22 @@ INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float
                 {
                     UNROLL for (int r = 0; r < R; r++)
                     {
-                        const vf q = vf_nibble(words[r], s);
-                        UNROLL for (int m = 0; m < M; m++)
-                            tmp[r][m] = vf_fma(q, vf_load(xc[m] + s * LANES), tmp[r][m]);
+                        const vf q                                   = vf_nibble(words[r], s);
+                        UNROLL for (int m = 0; m < M; m++) tmp[r][m] = vf_fma(q, vf_load(xc[m] + s * LANES), tmp[r][m]);
                     }
                 }
             } else {
-                for (uint32_t v = 0; v < lo.nv; v++)
-                    UNROLL for (int r = 0; r < R; r++)
+                for (uint32_t v = 0; v < lo.nv; v++) UNROLL for (int r = 0; r < R; r++)
                     {
                         const uint8_t *p = w->data + (row + (size_t)r) * w->row_bytes + b * w->group + v * LANES;
                         if (v % 4 == 0) PREFETCH(p + PREFETCH_BYTES);
-                        const vf q = vf_bytes(p);
-                        UNROLL for (int m = 0; m < M; m++)
-                            tmp[r][m] = vf_fma(q, vf_load(xc[m] + v * LANES), tmp[r][m]);
+                        const vf q                                   = vf_bytes(p);
+                        UNROLL for (int m = 0; m < M; m++) tmp[r][m] = vf_fma(q, vf_load(xc[m] + v * LANES), tmp[r][m]);
                     }
             }
             UNROLL for (int r = 0; r < R; r++)
             {
-                const vf s = vf_pick(scale[r], lane, (int)i * step);
+                const vf s                                   = vf_pick(scale[r], lane, (int)i * step);
                 UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_fma(tmp[r][m], s, acc[r][m]);
             }
             UNROLL for (int m = 0; m < M; m++) xc[m] += lo.nv * LANES;
@@ -138,15 +135,15 @@ INLINE void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *co
     for (; r < n; r++) dot_block(w, row0 + r, 1, x, M, format, type, y, r);
 }
 
-#define DOT_FUNCTION(name, M, format, type)                                                                      \
-    static void name(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y)        \
-    {                                                                                                            \
-        dot_rows(w, row0, n, x, M, format, type, y);                                                             \
+#define DOT_FUNCTION(name, M, format, type) \
+    static void name(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y) \
+    { \
+        dot_rows(w, row0, n, x, M, format, type, y); \
     }
-#define DOT_FUNCTIONS(name, format, type)         \
-    DOT_FUNCTION(name##_1, 1, format, type)       \
-    DOT_FUNCTION(name##_2, 2, format, type)       \
-    DOT_FUNCTION(name##_3, 3, format, type)       \
+#define DOT_FUNCTIONS(name, format, type) \
+    DOT_FUNCTION(name##_1, 1, format, type) \
+    DOT_FUNCTION(name##_2, 2, format, type) \
+    DOT_FUNCTION(name##_3, 3, format, type) \
     DOT_FUNCTION(name##_4, 4, format, type)
 typedef void dot_fn(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y);
 
@@ -162,10 +159,12 @@ DOT_FUNCTIONS(dot_a8_bf16, K_AFFINE8, K_FLOAT_BF16)
 
 static void lin_dot(const lin_weight *w, size_t row0, size_t n, const float *const *x, unsigned m, float *const *y)
 {
-#define DOT_CASES(name) {name##_1, name##_2, name##_3, name##_4}
-    static dot_fn *const dense[][DOT_ROWS]   = {[K_F32]  = DOT_CASES(dot_f32),
-                                                [K_F16]  = DOT_CASES(dot_f16),
-                                                [K_BF16] = DOT_CASES(dot_bf16)};
+#define DOT_CASES(name) \
+    { \
+        name##_1, name##_2, name##_3, name##_4 \
+    }
+    static dot_fn *const dense[][DOT_ROWS] = {
+        [K_F32] = DOT_CASES(dot_f32), [K_F16] = DOT_CASES(dot_f16), [K_BF16] = DOT_CASES(dot_bf16)};
     static dot_fn *const affine4[][DOT_ROWS] = {[K_FLOAT_F32]  = DOT_CASES(dot_a4_f32),
                                                 [K_FLOAT_F16]  = DOT_CASES(dot_a4_f16),
                                                 [K_FLOAT_BF16] = DOT_CASES(dot_a4_bf16)};
@@ -188,8 +187,7 @@ INLINE void expand_dense(const lin_weight *w, size_t row0, size_t n, float *pane
             vf_store(panel, r < n ? load_float(w->data + (row0 + r) * w->row_bytes, type, i, w->cols) : vf_zero());
 }
 
-INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *panel, const bool four,
-                          const k_float type)
+INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *panel, const bool four, const k_float type)
 {
     const lin_layout lo       = lin_layout_of(w->format, w->group, w->cols);
     const size_t     n_groups = w->cols / w->group;
@@ -227,8 +225,10 @@ INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *pan
 
 INLINE void expand_typed(const lin_weight *w, size_t row0, size_t n, float *panel, const k_float type)
 {
-    if (w->format == K_AFFINE4) expand_affine(w, row0, n, panel, true, type);
-    else expand_affine(w, row0, n, panel, false, type);
+    if (w->format == K_AFFINE4)
+        expand_affine(w, row0, n, panel, true, type);
+    else
+        expand_affine(w, row0, n, panel, false, type);
 }
 
 static void lin_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
@@ -257,7 +257,8 @@ INLINE void tile_dense(const lin_layout *lo, float *acc, const float *const *x, 
     UNROLL for (int m = 0; m < M; m++)
     {
         xs[m] = x[m] + chunk * lo->x_chunk;
-        UNROLL for (int n = 0; n < N; n++) a[m][n] = chunk == 0 ? vf_zero() : vf_load(acc + (m * PANEL_ROWS + n) * LANES);
+        UNROLL for (int n = 0; n < N; n++) a[m][n] =
+            chunk == 0 ? vf_zero() : vf_load(acc + (m * PANEL_ROWS + n) * LANES);
     }
     panel += chunk * lo->panel_chunk;
     const uint32_t n_vectors = lin_chunk_blocks(lo, chunk);
@@ -266,12 +267,12 @@ INLINE void tile_dense(const lin_layout *lo, float *acc, const float *const *x, 
         UNROLL for (int n = 0; n < N; n++) b[n] = vf_load(panel + n * LANES);
         UNROLL for (int m = 0; m < M; m++)
         {
-            const vf xv = vf_load(xs[m] + v * LANES);
+            const vf xv                                = vf_load(xs[m] + v * LANES);
             UNROLL for (int n = 0; n < N; n++) a[m][n] = vf_fma(b[n], xv, a[m][n]);
         }
     }
-    UNROLL for (int m = 0; m < M; m++)
-        UNROLL for (int n = 0; n < N; n++) vf_store(acc + (m * PANEL_ROWS + n) * LANES, a[m][n]);
+    UNROLL for (int m = 0; m < M; m++) UNROLL for (int n = 0; n < N; n++)
+        vf_store(acc + (m * PANEL_ROWS + n) * LANES, a[m][n]);
 }
 
 /* The sums live on the stack between blocks: one load, one store and one FMA
@@ -306,18 +307,18 @@ INLINE void tile_affine(const lin_layout *lo, float *acc, const float *const *x,
             UNROLL for (int n = 0; n < N; n++) q[n] = vf_load(panel + n * LANES);
             UNROLL for (int m = 0; m < M; m++)
             {
-                const vf xv = vf_load(xs[m] + at);
+                const vf xv                                = vf_load(xs[m] + at);
                 UNROLL for (int n = 0; n < N; n++) a[m][n] = vf_fma(q[n], xv, a[m][n]);
             }
         }
         UNROLL for (int n = 0; n < N; n++)
         {
-            const vf s = vf_load(scale + n * LANES);
+            const vf s                                   = vf_load(scale + n * LANES);
             UNROLL for (int m = 0; m < M; m++) sum[m][n] = vf_fma(a[m][n], s, sum[m][n]);
         }
     }
-    UNROLL for (int m = 0; m < M; m++)
-        UNROLL for (int n = 0; n < N; n++) vf_store(acc + (m * PANEL_ROWS + n) * LANES, sum[m][n]);
+    UNROLL for (int m = 0; m < M; m++) UNROLL for (int n = 0; n < N; n++)
+        vf_store(acc + (m * PANEL_ROWS + n) * LANES, sum[m][n]);
 }
 
 INLINE void tile_m(const lin_layout *lo, float *acc, const float *const *x, const int M, const float *panel,
@@ -325,9 +326,12 @@ INLINE void tile_m(const lin_layout *lo, float *acc, const float *const *x, cons
 {
     UNROLL for (int n = 0; n < PANEL_ROWS; n += TILE_N)
     {
-        if (!lo->affine) tile_dense(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk);
-        else if (lo->nv == WORD_NIBBLES) tile_affine(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk, WORD_NIBBLES);
-        else tile_affine(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk, lo->nv);
+        if (!lo->affine)
+            tile_dense(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk);
+        else if (lo->nv == WORD_NIBBLES)
+            tile_affine(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk, WORD_NIBBLES);
+        else
+            tile_affine(lo, acc + n * LANES, x, M, panel + n * LANES, TILE_N, chunk, lo->nv);
     }
 }
 

@@ -5,18 +5,18 @@
 #include "kernels/cpu/lanes/math.h"
 
 /* y[i] = f(x[i]) with a masked tail; `expr` is in terms of v and i. */
-#define EACH_LANE(n, y, expr)                                \
-    do {                                                     \
-        size_t i = 0;                                        \
-        for (; i + LANES <= (n); i += LANES) {               \
-            const size_t lanes = LANES;                      \
-            vf_store((y) + i, (expr));                       \
-            (void)lanes;                                     \
-        }                                                    \
-        if (i < (n)) {                                       \
-            const size_t lanes = (n)-i;                      \
-            vf_store_n((y) + i, (expr), lanes);              \
-        }                                                    \
+#define EACH_LANE(n, y, expr) \
+    do { \
+        size_t i = 0; \
+        for (; i + LANES <= (n); i += LANES) { \
+            const size_t lanes = LANES; \
+            vf_store((y) + i, (expr)); \
+            (void)lanes; \
+        } \
+        if (i < (n)) { \
+            const size_t lanes = (n)-i; \
+            vf_store_n((y) + i, (expr), lanes); \
+        } \
     } while (0)
 #define AT(p) (lanes == LANES ? vf_load((p) + i) : vf_load_n((p) + i, lanes))
 
@@ -121,7 +121,7 @@ static float fma_burn(size_t n)
     for (size_t i = 0; i < n; i += CHAINS) {
         UNROLL for (int c = 0; c < CHAINS; c++) a[c] = vf_fma(a[c], half, one);
     }
-    vf sum = a[0];
+    vf sum                                      = a[0];
     UNROLL for (int c = 1; c < CHAINS; c++) sum = vf_add(sum, a[c]);
     return vf_sum(sum);
 }

@@ -11,8 +11,8 @@ static float cached(const void *p, size_t i, bool bf16)
     return bf16 ? bf16_to_f32(load_u16(b + 2 * i)) : load_f32(b + 4 * i);
 }
 
-static void scores(float *s, const float *const *q, unsigned nq, const void *keys, size_t nk, size_t dim,
-                   float scale, bool bf16)
+static void scores(float *s, const float *const *q, unsigned nq, const void *keys, size_t nk, size_t dim, float scale,
+                   bool bf16)
 {
     for (unsigned i = 0; i < nq; i++)
         for (size_t j = 0; j < nk; j++) {
@@ -49,8 +49,8 @@ static float softmax_block(float *s, size_t n, float *max, float *rescale)
     return lanes_sum(a);
 }
 
-static void values(float *const *o, const float *rescale, const float *p, unsigned nq, const size_t *nk,
-                   const void *v, size_t dim, bool bf16)
+static void values(float *const *o, const float *rescale, const float *p, unsigned nq, const size_t *nk, const void *v,
+                   size_t dim, bool bf16)
 {
     for (unsigned i = 0; i < nq; i++)
         for (size_t d = 0; d < dim; d++) {

@@ -11,8 +11,7 @@ static void delta_token(float *y, float *state, size_t stride, const float *q, c
 {
     for (size_t c = 0; c < n; c++) {
         float read[CHAINS] = {0}, out[CHAINS] = {0};
-        for (size_t i = 0; i < key_dim; i++)
-            read[i % CHAINS] = fmaf(state[i * stride + c], k[i], read[i % CHAINS]);
+        for (size_t i = 0; i < key_dim; i++) read[i % CHAINS] = fmaf(state[i * stride + c], k[i], read[i % CHAINS]);
         const float old   = decay * ((read[0] + read[1]) + (read[2] + read[3]));
         const float delta = beta * (v[c] - old);
         for (size_t i = 0; i < key_dim; i++) {

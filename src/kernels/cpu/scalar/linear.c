@@ -62,8 +62,7 @@ static void expand(const lin_weight *w, size_t row0, size_t n, float *panel)
             to += PANEL_ROWS * LANES;
             for (size_t i = 0; i < lin_chunk_blocks(&lo, c); i++) {
                 const size_t b = c * lo.chunk_blocks + i;
-                for (size_t l = 0; l < LANES; l++)
-                    to[l] = float_at(scales, w->scale_type, group_at(w, b, l), n_groups);
+                for (size_t l = 0; l < LANES; l++) to[l] = float_at(scales, w->scale_type, group_at(w, b, l), n_groups);
                 to += PANEL_ROWS * LANES;
                 for (size_t v = 0; v < lo.nv; v++) {
                     for (size_t l = 0; l < LANES; l++) to[l] = code_at(w, row, b, v, l);

@@ -24,7 +24,7 @@
 #define MATH_EXP_LO -104.0f  /* below: the result is 0 */
 #define MATH_EXP_HI 110.0f   /* above: infinity, but finite times 2^-32 */
 
-static const float math_exp_c[] = {/* 1/7! ... 1/0! */
+static const float math_exp_c[]   = {/* 1/7! ... 1/0! */
                                    0x1.a01a02p-13f, 0x1.6c16c2p-10f, 0x1.111112p-7f, 0x1.555556p-5f,
                                    0x1.555556p-3f,  0x1p-1f,         1.0f,           1.0f};
 static const float math_atanh_c[] = {/* 2/15 ... 2/3 of the series 2(s + s^3/3 + ...) */
@@ -34,12 +34,12 @@ static const float math_atanh_c[] = {/* 2/15 ... 2/3 of the series 2(s + s^3/3 +
 /* e^x * 2^k; k is 0 or -32. */
 static inline float math_exp_scaled(float x, float k)
 {
-    x                = x < MATH_EXP_LO ? MATH_EXP_LO : x;
-    x                = x > MATH_EXP_HI ? MATH_EXP_HI : x;
-    const float t    = fmaf(x, MATH_LOG2E, MATH_ROUND);
-    const float n    = t - MATH_ROUND;
-    const float r    = fmaf(n, -MATH_LN2_LO, fmaf(n, -MATH_LN2_HI, x));
-    float       p    = math_exp_c[0];
+    x             = x < MATH_EXP_LO ? MATH_EXP_LO : x;
+    x             = x > MATH_EXP_HI ? MATH_EXP_HI : x;
+    const float t = fmaf(x, MATH_LOG2E, MATH_ROUND);
+    const float n = t - MATH_ROUND;
+    const float r = fmaf(n, -MATH_LN2_LO, fmaf(n, -MATH_LN2_HI, x));
+    float       p = math_exp_c[0];
     for (int i = 1; i < 8; i++) p = fmaf(p, r, math_exp_c[i]);
     const uint32_t i      = f32_bits(t + k) - f32_bits(MATH_ROUND); /* n + k in two's complement */
     const uint32_t half   = (uint32_t)((int32_t)i >> 1);

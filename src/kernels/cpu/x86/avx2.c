@@ -8,7 +8,16 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
-enum { TILE_M = 3, TILE_N = 2, DELTA_TILE = 1, SCORE_KEYS = 1, VALUE_TILE = 1, DOT_R1 = 2, DOT_RM = 1, BURN_CHAINS = 6 };
+enum {
+    TILE_M      = 3,
+    TILE_N      = 2,
+    DELTA_TILE  = 1,
+    SCORE_KEYS  = 1,
+    VALUE_TILE  = 1,
+    DOT_R1      = 2,
+    DOT_RM      = 1,
+    BURN_CHAINS = 6
+};
 
 typedef struct vf {
     __m256 lo, hi;
@@ -122,8 +131,10 @@ INLINE void vf_sum8(float *sums, const float *p)
         /* lanes l, l+4: four of i below, four of i+4 above */
         half[i] = _mm256_add_ps(_mm256_permute2f128_ps(sa, sb, 0x20), _mm256_permute2f128_ps(sa, sb, 0x31));
     }
-    const __m256 e = _mm256_add_ps(_mm256_shuffle_ps(half[0], half[1], 0x44), _mm256_shuffle_ps(half[0], half[1], 0xEE));
-    const __m256 f = _mm256_add_ps(_mm256_shuffle_ps(half[2], half[3], 0x44), _mm256_shuffle_ps(half[2], half[3], 0xEE));
+    const __m256 e =
+        _mm256_add_ps(_mm256_shuffle_ps(half[0], half[1], 0x44), _mm256_shuffle_ps(half[0], half[1], 0xEE));
+    const __m256 f =
+        _mm256_add_ps(_mm256_shuffle_ps(half[2], half[3], 0x44), _mm256_shuffle_ps(half[2], half[3], 0xEE));
     _mm256_storeu_ps(sums, _mm256_add_ps(_mm256_shuffle_ps(e, f, 0x88), _mm256_shuffle_ps(e, f, 0xDD)));
 }
 INLINE __m256 bf16_lanes(__m128i h)
@@ -185,7 +196,8 @@ INLINE vf vf_nibble(vi words, const int s)
 INLINE vf vf_bytes(const uint8_t *p)
 {
     const __m128i b = _mm_loadu_si128((const void *)p);
-    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
 }
 /* Which of a chunk's 16 scales each lane of its first block has. */
 INLINE vi vi_scale_lanes(const bool four, uint32_t group)

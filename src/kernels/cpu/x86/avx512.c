@@ -7,7 +7,16 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
-enum { TILE_M = 6, TILE_N = 4, DELTA_TILE = 4, SCORE_KEYS = 4, VALUE_TILE = 4, DOT_R1 = 4, DOT_RM = 2, BURN_CHAINS = 12 };
+enum {
+    TILE_M      = 6,
+    TILE_N      = 4,
+    DELTA_TILE  = 4,
+    SCORE_KEYS  = 4,
+    VALUE_TILE  = 4,
+    DOT_R1      = 4,
+    DOT_RM      = 2,
+    BURN_CHAINS = 12
+};
 
 typedef __m512  vf;
 typedef __m512i vi;
@@ -88,8 +97,8 @@ INLINE vf vf_scale_pow2(vf p, vf t)
     const vi bias = _mm512_set1_epi32(127);
     const vi n    = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(0x4B400000));
     const vi half = _mm512_srai_epi32(n, 1);
-    const vi a = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
-    const vi b = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+    const vi a    = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+    const vi b    = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
     return _mm512_mul_ps(_mm512_mul_ps(p, _mm512_castsi512_ps(a)), _mm512_castsi512_ps(b));
 }
 INLINE float vf_sum(vf v)
