@@ -159,6 +159,8 @@ static int run(const options *o)
     const bool         from_stdin = one_shot && (o->prompt == NULL || strcmp(o->prompt, "-") == 0);
     size_t             len        = o->prompt != NULL ? strlen(o->prompt) : 0;
     weir_status        st         = from_stdin ? input_stdin(&read, &len, &err) : WEIR_OK;
+    if (st == WEIR_OK && from_stdin && strspn(read, " \t\r\n") == len)
+        st = status_fail(&err, WEIR_INVALID, "run: expected -p TEXT, or text on stdin (--chat talks through a pipe)");
     if (st == WEIR_OK) st = session_open(&s, o, &err);
     if (st == WEIR_OK) st = sampling_from(s.model, o, &sample, &err);
     if (st == WEIR_OK) st = session_engine(&s, o, 0, &err);

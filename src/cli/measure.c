@@ -88,11 +88,11 @@ static bool go_on(void *user, uint32_t done, uint32_t total)
     return !terminal_interrupted();
 }
 
-static bool go_on_rows(void *user, const weir_rows *rows)
+static bool take_rows(void *user, const weir_rows *rows)
 {
     (void)user;
     (void)rows;
-    return !terminal_interrupted();
+    return true;
 }
 
 /* Appends the next n tokens of the text; adds the time to `s` unless NULL. */
@@ -105,6 +105,7 @@ static weir_status append_timed(const measure_plan *p, uint32_t n, samples *s, w
     const weir_status st    = weir_sequence_append(p->sequence, ids, n, go_on, NULL, err);
     if (s != NULL && s->n < sizeof s->ms / sizeof s->ms[0]) s->ms[s->n++] = (double)(clock_ns() - start) * 1e-6;
     mem_free(ids);
+    if (st == WEIR_OK && terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
     return st;
 }
 
@@ -125,10 +126,8 @@ static weir_status measure_decode(const measure_plan *p, measure_report *out, we
 {
     const uint32_t depth = weir_sequence_length(p->sequence);
     samples        s     = {0};
-    for (uint32_t i = 0; i < MEASURE_DECODE && (i < 2 || clock_ns() < p->deadline); i++) {
+    for (uint32_t i = 0; i < MEASURE_DECODE && (i < 2 || clock_ns() < p->deadline); i++)
         TRY(append_timed(p, 1, &s, err));
-        if (terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
-    }
     add_run(out, "decode", (uint32_t)s.n, depth, 1, least_work(p, 1, depth + (uint32_t)s.n / 2, 1), &s);
     return WEIR_OK;
 }
@@ -144,7 +143,8 @@ static weir_status measure_window(const measure_plan *p, uint32_t n, const weir_
     for (uint32_t i = 0; i < 2 * p->repeats && (i == 0 || clock_ns() < p->deadline); i++) {
         TRY(weir_sequence_rewind(p->sequence, base, err));
         const uint64_t start = clock_ns();
-        TRY(weir_sequence_score(p->sequence, ids, n, false, go_on_rows, NULL, err));
+        TRY(weir_sequence_score(p->sequence, ids, n, false, take_rows, NULL, err));
+        if (terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
         s.ms[s.n++] = (double)(clock_ns() - start) * 1e-6;
     }
     add_run(out, "window", n, depth, n, least_work(p, n, depth, n), &s);

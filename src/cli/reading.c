@@ -33,14 +33,30 @@ weir_status reading_append(weir_sequence *s, const uint32_t *ids, size_t n, prog
     return WEIR_OK;
 }
 
+/* Remembers that `fn` wanted to stop: also when no rows were left to stop. */
+typedef struct watched_rows {
+    weir_rows_fn *fn;
+    void         *user;
+    bool          stopped;
+} watched_rows;
+
+static bool watch_rows(void *user, const weir_rows *rows)
+{
+    watched_rows *w = user;
+    if (!w->fn(w->user, rows)) w->stopped = true;
+    return !w->stopped;
+}
+
 weir_status reading_score(weir_sequence *s, const uint32_t *ids, size_t n, bool hidden, weir_rows_fn *rows, void *user,
                           weir_error *err)
 {
-    size_t piece = FIRST_PIECE;
+    watched_rows watched = {.fn = rows, .user = user};
+    size_t       piece   = FIRST_PIECE;
     for (size_t at = 0; at < n;) {
         const size_t   now   = n - at < piece ? n - at : piece;
         const uint64_t start = clock_ns();
-        TRY(weir_sequence_score(s, ids + at, now, hidden, rows, user, err));
+        TRY(weir_sequence_score(s, ids + at, now, hidden, watch_rows, &watched, err));
+        if (watched.stopped) return status_fail(err, WEIR_CANCELLED, "interrupted");
         piece = next_piece(now, (double)(clock_ns() - start) * 1e-9);
         at += now;
     }
