@@ -1,0 +1,224 @@
+"""What commands print and write: keys of --json, and numbers against independent ones."""
+import json
+import math
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from support import DATA, DEMO, FIXTURES, PROGRAM, Case, environment, numbers, safetensors
+
+
+class Inspect(Case):
+    def test_json_against_the_files(self):
+        info = self.json("inspect", DEMO)
+        config = json.loads((DEMO / "config.json").read_text())
+        for key, name in [("n_layers", "num_hidden_layers"), ("hidden_size", "hidden_size"), ("vocab_size", "vocab_size"),
+                          ("intermediate_size", "intermediate_size"), ("n_heads", "num_attention_heads"),
+                          ("n_kv_heads", "num_key_value_heads"), ("head_dim", "head_dim"),
+                          ("linear_key_heads", "linear_num_key_heads"), ("linear_value_heads", "linear_num_value_heads"),
+                          ("max_position", "max_position_embeddings"), ("model_type", "model_type")]:
+            self.assertEqual(info[key], config[name], key)
+        self.assertEqual(info["n_attention_layers"], config["layer_types"].count("full_attention"))
+        self.assertEqual(info["path"], str(DEMO))
+        self.assertEqual(info["eos_ids"], sorted(info["eos_ids"], key=info["eos_ids"].index))
+        self.assertIn(config["eos_token_id"], info["eos_ids"])
+        self.assertTrue(info["has_tokenizer"] and info["has_chat_template"] and info["tied_head"])
+        self.assertFalse(info["moe"] or info["has_vision"])
+        self.assertEqual(info["sampling"], {**info["sampling"], "top_k": 20, "present": True})
+        self.assertAlmostEqual(info["sampling"]["temperature"], 0.7, places=6)
+
+        stored = safetensors(DEMO / "model.safetensors")
+        self.assertEqual({t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in info["tensors"]},
+                         {name: (t[0], t[1], len(t[2])) for name, t in stored.items()})
+        self.assertEqual(info["n_tensors"], len(stored))
+
+    def test_people_get_the_same(self):
+        text = self.weir("inspect", DEMO, "--tensors")[0]
+        self.assertIn("8: 6 gated DeltaNet, 2 attention", text)
+        for name in safetensors(DEMO / "model.safetensors"):
+            self.assertIn(f"\n{name} ", text)
+        self.assertNotIn("\ntensor ", self.weir("inspect", DEMO)[0])
+
+    def test_every_fixture(self):
+        for name, moe in [("tiny-dense", False), ("tiny-moe", True), ("tiny-odd", False), ("mlx-q4", False),
+                          ("mlx-moe-q4", True)]:
+            info = self.json("inspect", FIXTURES / name)
+            self.assertEqual((info["moe"], info["layout"]), (moe, "mlx" if name.startswith("mlx") else "huggingface"), name)
+
+
+class Tokenize(Case):
+    def test_ids_of_a_whole_file(self):
+        text = (DATA / "val-chat.txt").read_text(encoding="utf-8")
+        got = self.json("tokenize", DEMO, stdin=text)
+        self.assertEqual(got["ids"], json.loads((DATA / "val-chat.ids.json").read_text()))
+        self.assertEqual("".join(got["pieces"]), text, "round trip")
+
+    def test_added_tokens_and_plain(self):
+        with_added = self.json("tokenize", DEMO, "-p", "a<|im_end|>")
+        plain = self.json("tokenize", DEMO, "-p", "a<|im_end|>", "--plain")
+        self.assertEqual(with_added["pieces"], ["a", "<|im_end|>"])
+        self.assertEqual(with_added["ids"][1], 8168)
+        self.assertGreater(len(plain["ids"]), 2)
+        self.assertNotIn(8168, plain["ids"])
+        self.assertEqual("".join(plain["pieces"]), "a<|im_end|>")
+
+    def test_lines(self):
+        out = self.weir("tokenize", DEMO, "-p", "Once upon")[0]
+        ids = self.json("tokenize", DEMO, "-p", "Once upon")["ids"]
+        self.assertEqual([int(line.split()[0]) for line in out.splitlines()], ids)
+        self.assertIn('"Once"', out)
+
+    def test_nothing(self):
+        self.assertEqual(self.json("tokenize", DEMO, "-p", ""), {"ids": [], "pieces": []})
+
+
+class Logits(Case):
+    def make(self, model, ids, *flags, name="out.safetensors"):
+        out = self.folder / name
+        self.weir("logits", model, "--ids", self.write("ids.json", json.dumps(list(ids))), "--out", out, *flags)
+        return out
+
+    def test_against_float64(self):
+        for fixture in ["tiny-odd", "tiny-moe", "mlx-q4"]:
+            expected = safetensors(FIXTURES / fixture / "expected.safetensors")
+            ids = list(numbers(expected["p37.input_ids"]))
+            got = safetensors(self.make(FIXTURES / fixture, ids, "--hidden", "--kv", "f32"))
+            want = numbers(expected["p37.logits"])
+            dtype, shape, _ = got["logits"]
+            self.assertEqual((dtype, shape), ("F32", expected["p37.logits"][1]))
+            values = numbers(got["logits"])
+            self.assertLess(max(abs(a - b) for a, b in zip(values, want)), 1e-3, fixture)
+            self.assertGreater(max(want), 1.0)
+
+            rows, hidden = got["hidden.0"][1]
+            layers = len([name for name in got if name.startswith("hidden.")])
+            self.assertEqual(rows, len(ids))
+            if "p37.resid" not in expected:
+                continue
+            resid = expected["p37.resid"]  # before the first layer, then after each
+            self.assertEqual(resid[1], [layers + 1, rows, hidden])
+            resid = numbers(resid)
+            for layer in range(layers):
+                part = resid[(layer + 1) * rows * hidden:(layer + 2) * rows * hidden]
+                values = numbers(got[f"hidden.{layer}"])
+                self.assertLess(max(abs(a - b) for a, b in zip(values, part)), 1e-3, f"{fixture} layer {layer}")
+
+    def same(self, model, ids, *ways):
+        plain = self.make(model, ids, *ways[0], name="plain").read_bytes()
+        for flags in ways[1:]:
+            self.assertEqual(self.make(model, ids, *flags).read_bytes(), plain, flags)
+
+    def test_the_same_bytes_however_computed(self):
+        scalar = ["--threads", "1", "--isa", "scalar"]
+        self.same(FIXTURES / "tiny-odd", [i * 7 % 300 for i in range(70)], scalar, ["--threads", "1"], ["--threads", "2"],
+                  ["--threads", "3", "--isa", "scalar"])
+        self.same(DEMO, range(1000, 1024), scalar, ["--threads", "2"])
+        self.same(DEMO, range(1000, 1540), ["--threads", "1"], ["--threads", "2"])  # more than one chunk of 512
+
+    def test_file_is_whole_and_nothing_else_is_left(self):
+        out = self.make(FIXTURES / "tiny-odd", [1, 2, 3])
+        data = out.read_bytes()
+        header = struct.unpack_from("<Q", data)[0]
+        self.assertEqual(header % 8, 0, "tensors are aligned")
+        self.assertEqual(len(data), 8 + header + 3 * 300 * 4)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["ids.json", "out.safetensors"])
+
+    def test_ctrl_c_leaves_no_file(self):
+        ids = self.write("ids.json", json.dumps(list(range(8000))))
+        p = subprocess.Popen([PROGRAM, "logits", DEMO, "--ids", ids, "--out", self.folder / "out"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(self.folder))
+        end = time.monotonic() + 60
+        while len(list(self.folder.iterdir())) == 1 and time.monotonic() < end:
+            time.sleep(0.01)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (1, b""), err)
+        self.assertEqual([f.name for f in self.folder.iterdir()], ["ids.json"])
+
+    def test_json(self):
+        got = self.json("logits", FIXTURES / "tiny-odd", "--ids", self.write("i", "[5]"), "--out", self.folder / "o")
+        self.assertEqual(got, {"tokens": 1, "out": str(self.folder / "o")})
+
+
+class Eval(Case):
+    def test_against_float64(self):
+        expected = json.loads((DATA / "expected-4bit.json").read_text())["tales"]
+        got = self.json("eval", DEMO, "--text", DATA / "val-tales.txt", "--windows", "2")
+        self.assertEqual((got["tokens"], got["windows"]), (2 * 1023, 2))
+        loss = sum(expected["window_losses"][:2]) / 2
+        self.assertAlmostEqual(got["loss"], loss, delta=2e-4)
+        self.assertAlmostEqual(got["perplexity"], math.exp(got["loss"]), places=9)
+        self.assertGreater(got["seconds"], 0)
+
+    def test_ids_and_text_are_the_same(self):
+        args = ["--window", "64", "--windows", "3"]
+        ids = self.json("eval", DEMO, "--ids", DATA / "val-chat.ids.json", *args)
+        text = self.json("eval", DEMO, "--text", DATA / "val-chat.txt", *args)
+        self.assertEqual(ids["loss"], text["loss"])
+        self.assertEqual(ids["tokens"], 3 * 63)
+        self.assertIn(f"loss {ids['loss']:.6f}", self.weir("eval", DEMO, "--ids", DATA / "val-chat.ids.json", *args)[0])
+
+    def test_the_rest_is_dropped(self):
+        ids = self.write("ids.json", json.dumps(list(range(25))))
+        self.assertEqual(self.json("eval", FIXTURES / "tiny-odd", "--ids", ids, "--window", "10")["tokens"], 18)
+
+
+class Fit(Case):
+    def test_formula(self):
+        keys = {"weights_bytes", "kv_bytes_per_token", "state_bytes_per_sequence", "workspace_bytes", "total_bytes",
+                "max_context", "fits"}
+        for parallel in [1, 3]:
+            f = self.json("fit", DEMO, "--ctx", "1000", "--parallel", parallel)
+            self.assertEqual(set(f), keys)
+            sequence = f["kv_bytes_per_token"] * 1000 + f["state_bytes_per_sequence"]
+            self.assertAlmostEqual(f["total_bytes"], f["weights_bytes"] + parallel * sequence + f["workspace_bytes"],
+                                   delta=0.02 * f["total_bytes"])
+            self.assertTrue(f["fits"])
+        # 2 attention layers, keys and values, 2 heads of 256, two bytes each.
+        self.assertEqual(f["kv_bytes_per_token"], 2 * 2 * 2 * 256 * 2)
+        self.assertEqual(self.json("fit", DEMO, "--kv", "f32")["kv_bytes_per_token"], 2 * 2 * 2 * 256 * 4)
+
+    def test_no_is_an_answer(self):
+        f = self.json("fit", DEMO, "--ctx", "30000", "--memory", "0.001")
+        self.assertFalse(f["fits"])
+        self.assertRegex(self.weir("fit", DEMO, "--memory", "0.001")[0], r"(?m)^fits +no$")
+
+
+class Bench(Case):
+    def test_json(self):
+        b = self.json("bench", FIXTURES / "tiny-odd", "--runs", "1", "--budget", "2")
+        self.assertGreater(b["floor"]["read_gbps"], 0.1)
+        self.assertGreater(b["floor"]["fma_gflops"], 0.1)
+        self.assertGreater(b["peak_rss_bytes"], 1 << 20)
+        kinds = [r["kind"] for r in b["runs"]]
+        self.assertEqual(set(kinds), {"load", "prefill", "decode", "window"})
+        for r in b["runs"]:
+            self.assertEqual(set(r), {"kind", "tokens", "depth", "batch", "tps", "ms_median", "ms_min", "floor_fraction"})
+            self.assertLessEqual(r["ms_min"], r["ms_median"])
+            self.assertGreater(r["ms_min"], 0)
+            if r["kind"] != "load":
+                per_call = 1 if r["kind"] == "decode" else r["tokens"]
+                self.assertAlmostEqual(r["tps"], 1000 * per_call / r["ms_median"], delta=1e-6 * r["tps"])
+        self.assertEqual([r["tokens"] for r in b["runs"] if r["kind"] == "window"], [4, 8])
+        self.assertEqual(len([r for r in b["runs"] if r["kind"] == "decode"]), 2)
+
+    def test_table_and_depth(self):
+        out = self.weir("bench", DEMO, "--runs", "1", "--budget", "1", "--depth", "600")[0]
+        self.assertLess(out.index("floors"), out.index("prefill"))
+        self.assertRegex(out, r"(?m)^decode +\d+ +600 ")
+
+
+class Verify(Case):
+    def test_json(self):
+        v = self.json("verify", DEMO, "--budget", "1", "--seed", "3")
+        self.assertGreater(v["schedules"], 0)
+        self.assertEqual(v["differing"], 0)
+        self.assertEqual(v["first_difference"], "")
+        self.assertGreater(sum(v["invariants"].values()), 0)
+        self.assertIn("differing: 0", self.weir("verify", DEMO, "--budget", "0.2")[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

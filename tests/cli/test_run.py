@@ -1,0 +1,192 @@
+"""`weir run`: one reply, and the chat through a pipe."""
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from support import DATA, DEMO, PROGRAM, Case, environment, numbers, safetensors
+
+GREEDY = ["--temp", "0"]
+
+
+class OneReply(Case):
+    def test_keys(self):
+        r = self.json("run", "-p", "Hello.", *GREEDY, "--max-tokens", "20")
+        self.assertLessEqual({"text", "reasoning", "tokens", "prompt_tokens", "finish", "seconds", "prefill_tps",
+                              "decode_tps", "ids"}, set(r))
+        self.assertNotIn("logprobs", r)
+        self.assertIn(r["finish"], ["stop", "length"])
+        self.assertEqual(len(r["ids"]), r["tokens"])
+        self.assertGreater(r["decode_tps"], 0)
+
+    def test_greedy_tokens_against_float64(self):
+        expected = safetensors(DATA / "expected-4bit.safetensors")
+        tokens = list(numbers(expected["fox.greedy_tokens"]))
+        margins = numbers(expected["fox.greedy_margin"])
+        sure = next((i for i, m in enumerate(margins) if m < 1e-2), len(margins))
+        self.assertGreater(sure, 8)
+        r = self.json("run", DEMO, "--raw", "-p", "Once upon a time there was a little fox", *GREEDY, "--max-tokens", "32")
+        self.assertEqual(r["prompt_tokens"], len(numbers(expected["fox.input_ids"])))
+        self.assertEqual(r["ids"][:sure], tokens[:sure])
+        self.assertEqual((r["finish"], r["tokens"], r["reasoning"]), ("length", 32, ""))
+        self.assertTrue(r["text"].startswith(" named"), r["text"])
+
+    def test_the_same_text_twice_and_as_json(self):
+        args = ["run", "-p", "Tell me a story.", *GREEDY, "--no-think", "--max-tokens", "60"]
+        first = self.weir(*args)[0]
+        self.assertEqual(first, self.weir(*args, "--threads", "1")[0])
+        self.assertEqual(first, self.json(*args)["text"] + "\n")
+        self.assertGreater(len(first), 20)
+
+    def test_a_seed_repeats_a_draw(self):
+        args = ["run", "--raw", "-p", "Once", "--temp", "1.5", "--top-p", "1", "--top-k", "0", "--max-tokens", "24"]
+        a, b, c = (self.json(*args, "--seed", seed) for seed in ["7", "7", "8"])
+        self.assertEqual(a["ids"], b["ids"])
+        self.assertNotEqual(a["ids"], c["ids"])
+        fresh = self.json(*args)
+        self.assertEqual(fresh["ids"], self.json(*args, "--seed", fresh["seed"])["ids"], "a fresh seed is told")
+
+    def test_stop_strings(self):
+        args = ["run", "--raw", "-p", "Once upon a time", *GREEDY, "--max-tokens", "60"]
+        text = self.json(*args)["text"]
+        word = text.split()[4]
+        cut = self.json(*args, "--stop", "never in there", "--stop", word)
+        self.assertEqual(cut["text"], text[:text.index(word)])
+        self.assertEqual(cut["finish"], "stop")
+
+    def test_thinking(self):
+        question = ["run", "-p", "What is 12 + 30?", *GREEDY, "--max-tokens", "300"]
+        on, off = self.json(*question, "--think"), self.json(*question, "--no-think")
+        self.assertNotEqual(on["reasoning"], "")
+        self.assertEqual(off["reasoning"], "")
+        for r in (on, off):
+            self.assertNotIn("think>", r["text"])
+            self.assertEqual(r["finish"], "stop")
+        self.assertIn("42", on["text"])
+        self.assertEqual(self.weir(*question, "--think")[0], on["text"] + "\n", "no reasoning in a pipe")
+
+    def test_system_message_counts(self):
+        short = self.json("run", "-p", "Hi", *GREEDY, "--max-tokens", "1")
+        longer = self.json("run", "-p", "Hi", "--system", "Be kind.", *GREEDY, "--max-tokens", "1")
+        self.assertGreater(longer["prompt_tokens"], short["prompt_tokens"])
+
+    def test_prompt_from_stdin(self):
+        args = [*GREEDY, "--max-tokens", "12", "--no-think"]
+        given = self.weir("run", "-p", "Say a word.", *args)[0]
+        self.assertEqual(self.weir("run", *args, stdin="Say a word.")[0], given)
+        self.assertEqual(self.weir("run", "-p", "-", *args, stdin="Say a word.")[0], given)
+
+    def test_logprobs(self):
+        r = self.json("run", "--raw", "-p", "Once upon a time", *GREEDY, "--max-tokens", "6", "--logprobs", "3")
+        self.assertEqual([t["id"] for t in r["logprobs"]], r["ids"])
+        for t in r["logprobs"]:
+            self.assertEqual(len(t["top"]), 3)
+            self.assertEqual(t["top"][0]["id"], t["id"], "greedy takes the best")
+            values = [a["logprob"] for a in t["top"]]
+            self.assertEqual(values, sorted(values, reverse=True))
+            self.assertTrue(all(v <= 0 for v in values) and t["logprob"] == values[0])
+        self.assertEqual("".join(t["token"] for t in r["logprobs"]), r["text"])
+
+    def test_utf8_is_never_cut(self):
+        for seed in range(4):
+            out, _ = self.weir("run", "--raw", "-p", "a", "--temp", "5", "--top-k", "0", "--top-p", "1", "--seed", seed,
+                               "--max-tokens", "40")
+            out.encode("utf-8")  # a piece of a character would be a surrogate here
+
+    def test_ctrl_c_ends_one_reply(self):
+        p = subprocess.Popen([PROGRAM, "run", "--raw", "-p", "Once upon a time", "--temp", "1", "--max-tokens", "30000"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env=environment(self.folder))
+        first = p.stdout.read(1)  # it is generating, and flushes
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 1, err)
+        self.assertTrue((first + out).endswith(b"\n"))
+
+
+class Chat(Case):
+    def chat(self, *lines, flags=(), code=0):
+        return self.weir("run", "--chat", *GREEDY, "--max-tokens", "40", *flags, stdin="".join(f"{l}\n" for l in lines),
+                         code=code)
+
+    def test_a_line_is_a_message(self):
+        single = self.weir("run", "-p", "My name is Ada.", *GREEDY, "--no-think", "--max-tokens", "40")[0]
+        out, _ = self.chat("My name is Ada.", flags=["--no-think"])
+        self.assertEqual(out, single)
+
+    def test_a_turn_rereads_at_most_the_last_reply(self):
+        saved = self.folder / "talk.json"
+        out, _ = self.chat("My name is Ada.", "I like blue.", "/stats", "And plums.", "/stats", f"/save {saved}",
+                           flags=["--no-think"])
+        stats = [line.split() for line in out.splitlines() if line.startswith("last turn")]
+        cached = [int(line[2]) for line in stats]
+        read = [int(line[5]) for line in stats]
+        self.assertEqual(cached[1], cached[0] + read[0] - self.head(), "all but the head of the reply is kept")
+        talk = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["role"] for m in talk], ["user", "assistant"] * 3)
+        self.assertLess(max(read), 120)
+
+    def head(self):
+        """Tokens of the generation prompt without thinking."""
+        return len(self.json("tokenize", DEMO, "-p", "<|im_start|>assistant\n<think>\n\n</think>\n\n")["ids"])
+
+    def test_the_cache_changes_nothing(self):
+        """A saved talk, answered by a fresh program, gives the same next reply."""
+        lines = ["My name is Ada.", "What is 3 + 4?", "What is my name?"]
+        saved = self.folder / "talk.json"
+        through, _ = self.chat(*lines)
+        self.chat(*lines[:2], f"/save {saved}")
+        fresh, err = self.chat(f"/load {saved}", lines[2])
+        self.assertIn("loaded", err)
+        self.assertTrue(through.endswith(fresh) and len(fresh) > 1, (through, fresh))
+
+    def test_commands(self):
+        saved = self.folder / "talk.json"
+        out, err = self.chat("/help", "/system Be brief.", "Hello.", "/think", "Hello again.", "/nothink", f"/save {saved}",
+                             "/reset", "/stats", "/system", "/stats", "/exit", "not read")
+        for name in ["help", "system", "think", "nothink", "reset", "save", "load", "stats", "exit"]:
+            self.assertIn(f"\n/{name}", "\n" + out)
+        talk = json.loads(saved.read_text())
+        self.assertEqual([m["role"] for m in talk["messages"]], ["system", "user", "assistant", "user", "assistant"])
+        self.assertEqual(talk["messages"][0]["content"], "Be brief.")
+        self.assertIn("reasoning_content", talk["messages"][4])
+        self.assertFalse(talk["enable_thinking"])
+        self.assertEqual([line.split()[1] for line in out.splitlines() if line.startswith("messages")], ["1", "0"])
+        self.assertIn("thinking on", err)
+
+    def test_trouble_is_told_and_survived(self):
+        bad = self.write("bad.json", '{"messages": [{"role": "robot", "content": "x"}]}')
+        out, err = self.chat("/frobnicate", "/load", f"/load {self.folder}/gone", f"/load {bad}", "/save /nowhere/at/all",
+                             "/stats", code=1)
+        for text in ['unknown command "/frobnicate"', "/load: expected a FILE", "gone", "messages[0].role", "/nowhere"]:
+            self.assertIn(text, err)
+        self.assertIn("messages   0", out)
+
+    def test_continued_lines_and_slashes(self):
+        saved = self.folder / "talk.json"
+        self.chat("one\\", "two", "//slash", f"/save {saved}")
+        talk = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["content"] for m in talk if m["role"] == "user"], ["one\ntwo", "/slash"])
+
+    def test_quiet_and_no_colour(self):
+        out, err = self.chat("/think", "Hello.", flags=["--quiet"])
+        self.assertEqual(err, "")
+        self.assertNotIn("\033", out)
+
+    def test_context_overflow_keeps_the_session(self):
+        out, err = self.chat("word " * 400, "Hello.", "/stats", flags=["--ctx", "200"], code=1)
+        self.assertIn("room for 200", err)
+        self.assertIn("messages   2", out)
+
+    def test_input_that_is_not_text(self):
+        p = subprocess.run([PROGRAM, "run", "--chat", *GREEDY], input=b"a\xffb\na\0b\n/exit\n", capture_output=True,
+                           env=environment(self.folder), timeout=60, check=False)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"UTF-8", p.stderr)
+        self.assertIn(b"NUL", p.stderr)
+
+
+if __name__ == "__main__":
+    assert os.path.exists(PROGRAM)
+    unittest.main()

@@ -1,0 +1,202 @@
+"""The chat as a person sees it: a pseudo-terminal, keys, Ctrl-C, history."""
+import json
+import os
+import pty
+import re
+import select
+import stat
+import subprocess
+import time
+import unittest
+
+from support import PROGRAM, Case, environment
+
+PROMPT = b"> "
+CTRL_C, CTRL_D, UP = b"\x03", b"\x04", b"\x1b[A"
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, args, env):
+        self.master, slave = pty.openpty()
+
+        def own_terminal():
+            os.setsid()
+            import fcntl
+            import termios
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen([PROGRAM, *map(str, args)], stdin=slave, stdout=slave, stderr=slave, env=env,
+                                        preexec_fn=own_terminal, close_fds=True)
+        os.close(slave)
+        self.seen = b""
+
+    def until(self, pattern, seconds=60):
+        """Reads until `pattern` appears behind what was matched before; returns the text up to it."""
+        end = time.monotonic() + seconds
+        while (m := re.search(pattern, self.seen)) is None:
+            ready, _, _ = select.select([self.master], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError(f"waited for {pattern!r}, have {self.seen[-800:]!r}")
+            try:
+                more = os.read(self.master, 65536)
+            except OSError:
+                more = b""
+            if not more:
+                raise AssertionError(f"ended before {pattern!r}: {self.seen[-800:]!r}")
+            self.seen += more
+        text, self.seen = self.seen[:m.end()], self.seen[m.end():]
+        return text
+
+    def keys(self, data):
+        os.write(self.master, data)
+
+    def line(self, text):
+        self.keys(text.encode() + b"\r")
+
+    def leave(self, seconds=30):
+        """What is left to read, and the exit code."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if not select.select([self.master], [], [], 0.2)[0]:
+                    if self.process.poll() is not None:
+                        break
+                    continue
+                more = os.read(self.master, 65536)
+            except OSError:
+                break
+            if not more:
+                break
+            self.seen += more
+        code = self.process.wait(timeout=seconds)
+        os.close(self.master)
+        return self.seen, code
+
+
+class Interactive(Case):
+    def start(self, *args, **env):
+        t = Terminal(["run", "--temp", "0", *args], environment(self.folder, **env))
+        self.addCleanup(t.process.kill)
+        return t
+
+    def test_a_session(self):
+        saved = self.folder / "talk.json"
+        t = self.start("--no-think")
+        t.until(rb"/help lists")
+        t.until(PROMPT)
+        t.line("My name is Ada.")
+        t.until(rb"\n[^\r\n]{2,}\r\n")
+        t.until(PROMPT)
+
+        # A reply is stopped, and stays as far as it came.
+        t.line("Tell me a story about a fox.")
+        t.until(rb"fox\.\r*\n")
+        t.until(rb"\S+ \S+")
+        t.keys(CTRL_C)
+        t.until(rb"\[stopped\]")
+        t.until(PROMPT)
+
+        # Ctrl-C at the prompt drops the line, not the session.
+        t.keys(b"/exit never sent")
+        t.until(rb"never sent")
+        t.keys(CTRL_C)
+        t.until(PROMPT)
+        t.line(f"/save {saved}")
+        t.until(rb"saved")
+        t.until(PROMPT)
+        talk = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["role"] for m in talk], ["user", "assistant"] * 2)
+        self.assertGreater(len(talk[3]["content"]), 3)
+
+        t.line("/reset")
+        t.until(rb"forgotten")
+        t.until(PROMPT)
+        t.line(f"/load {saved}")
+        t.until(rb"loaded")
+        t.until(PROMPT)
+        t.line("What is my name?")
+        t.until(rb"\n[^\r\n]{2,}\r\n")
+        t.until(PROMPT)
+        t.line("/stats")
+        self.assertIn(b"messages   6", t.until(rb"resident"))
+        t.until(PROMPT)
+        t.keys(CTRL_D)
+        rest, code = t.leave()
+        self.assertEqual(code, 0, rest)
+
+    def test_history(self):
+        t = self.start("--no-think", "--max-tokens", "4", XDG_STATE_HOME=self.folder / "state")
+        t.until(PROMPT)
+        t.line("/system Remember.")
+        t.until(rb"system message set")
+        t.until(PROMPT)
+        t.keys(CTRL_D)
+        self.assertEqual(t.leave()[1], 0)
+        path = self.folder / "state" / "weir" / "history"
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+
+        t = self.start("--no-think", XDG_STATE_HOME=self.folder / "state")
+        t.until(PROMPT)
+        t.keys(UP)
+        t.until(rb"Remember")
+        t.keys(b"\r")
+        t.until(rb"system message set")
+        t.until(PROMPT)
+        t.line("/exit")
+        self.assertEqual(t.leave()[1], 0)
+
+    def test_paste_and_backslash_make_one_message(self):
+        saved = self.folder / "talk.json"
+        t = self.start("--no-think", "--max-tokens", "3")
+        t.until(PROMPT)
+        t.keys("first line\nsecond line\nthird \u00e9\r".encode())
+        t.until(rb"\n[^\r\n]+\r\n")
+        t.until(rb"(?<=\n)> |(?<=\r)> |> $")
+        t.line("four\\")
+        t.until(rb"\.\.\. ")
+        t.line("five")
+        t.until(rb"cut off")
+        t.until(PROMPT)
+        t.line(f"/save {saved}")
+        t.until(rb"saved")
+        t.keys(CTRL_D)
+        t.leave()
+        talk = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["content"] for m in talk if m["role"] == "user"],
+                         ["first line\nsecond line\nthird \u00e9", "four\nfive"])
+
+    def think(self, **env):
+        t = self.start("--think", "--max-tokens", "200", **env)
+        t.until(PROMPT)
+        t.line("What is 12 + 30?")
+        text = t.until(rb"\[/thinking\][^>]*42")
+        t.until(PROMPT)
+        t.keys(CTRL_D)
+        self.assertEqual(t.leave()[1], 0)
+        return text
+
+    def test_thinking_is_dimmed(self):
+        text = self.think()
+        self.assertLess(text.index(b"\x1b[2m[thinking]"), text.index(b"[/thinking]\x1b[0m"))
+
+    def test_no_color(self):
+        text = self.think(NO_COLOR="1")
+        self.assertIn(b"[thinking]", text)
+        self.assertNotIn(b"\x1b[2m", text)
+
+    def test_interrupted_prompt_keeps_the_session(self):
+        t = self.start("--no-think", "--max-tokens", "4")
+        t.until(PROMPT)
+        for _ in range(5):  # more than the three that end a busy program
+            t.keys(b"abc")
+            t.until(rb"abc")
+            t.keys(CTRL_C)
+            t.until(PROMPT)
+        t.line("/exit")
+        self.assertEqual(t.leave()[1], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

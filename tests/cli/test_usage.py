@@ -1,0 +1,210 @@
+"""Exit codes and messages: wrong usage is 2, a bad file 3, and each says what was expected."""
+import json
+import os
+import struct
+import unittest
+
+from support import DEMO, FIXTURES, PROGRAM, Case
+
+COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "verify"]
+COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--memory", "--seed", "--json", "--quiet", "--help"]
+FLAGS = {
+    "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
+            "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", "--draft"],
+    "inspect": ["--tensors"],
+    "tokenize": ["-p", "--plain"],
+    "logits": ["--ids", "--out", "--hidden"],
+    "eval": ["--text", "--ids", "--window"],
+    "bench": ["--shape", "--format", "--depth", "--runs", "--budget"],
+    "fit": ["--parallel", "--ctx"],
+    "verify": ["--budget"],
+}
+
+
+class Usage(Case):
+    def refused(self, *args, says, code=2, **kwargs):
+        out, err = self.weir(*args, code=code, **kwargs)
+        self.assertEqual(out, "", "results only on stdout")
+        for word in [says] if isinstance(says, str) else says:
+            self.assertIn(word, err)
+        self.assertTrue(err.startswith("weir: "), err)
+
+    def test_version(self):
+        self.assertRegex(self.weir("--version")[0], r"^weir \d+\.\d+\.\d+\n$")
+
+    def test_help_names_every_command_and_flag(self):
+        overview = self.weir("help")[0]
+        for name in COMMANDS:
+            self.assertRegex(overview, rf"(?m)^  {name} ")
+            text = self.weir("help", name)[0]
+            self.assertEqual(text, self.weir(name, "--help")[0])
+            for flag in COMMON + FLAGS[name]:
+                self.assertRegex(text, rf"(?m)^\s+(-p, )?(-h, )?{flag}\b", f"{name} {flag}")
+
+    def test_no_command_is_wrong_usage(self):
+        out, _ = self.weir(code=2)
+        self.assertIn("Usage:", out)
+
+    def test_unknown_commands(self):
+        for name in ["serve", "pull", "ls", "quantize", "runn", ""]:
+            self.refused(name, says=[f'unknown command "{name}"', *COMMANDS])
+        self.refused("help", "serve", says="unknown command")
+
+    def test_unknown_options_and_arguments(self):
+        self.refused("run", "--frobnicate", says='unknown option "--frobnicate"')
+        self.refused("run", "-x", says='unknown option "-x"')
+        self.refused("run", "--json=yes", "-p", "x", says="--json: takes no value")
+        self.refused("inspect", DEMO, "other", says='found "other"')
+        self.refused("inspect", says="expected a MODEL")
+        self.refused("run", "-p", says="--prompt: expected a value")
+
+    def test_numbers_are_strict(self):
+        for flag, wrong in [("--threads", ["0", "-1", "+1", " 1", "1x", "", "1e3", "99999999999999999999", "0x10"]),
+                            ("--ctx", ["0", "4294967296"]), ("--seed", ["-1", "18446744073709551616"]),
+                            ("--max-tokens", ["0", "1.5"]), ("--top-k", ["-1"]), ("--logprobs", ["21"]),
+                            ("--temp", ["-0.1", "5.1", "nan", "inf", "", "1,5", "0x1"]), ("--top-p", ["1.01", "-0.1"]),
+                            ("--min-p", ["2"]), ("--presence-penalty", ["2.5"]), ("--repetition-penalty", ["0"])]:
+            for text in wrong:
+                self.refused("run", "-p", "x", flag, text, says=[flag + ": expected", f'found "{text}"'])
+
+    def test_choices(self):
+        self.refused("run", "-p", "x", "--isa", "sse", says="--isa: expected one of scalar|avx2|avx512|neon")
+        self.refused("run", "-p", "x", "--kv", "b", says='--kv: expected one of bf16|f32, found "b"')
+        self.refused("run", "-p", "x", "--device", "cuda", says="cuda is not in this build")
+        self.refused("run", "-p", "x", "--isa", "neon" if os.uname().machine == "x86_64" else "avx2", says="isa")
+        for draft in ["mtp", "ngram", "some/model"]:
+            self.refused("run", "-p", "x", "--draft", draft, says="not available yet")
+
+    def test_what_does_not_go_together(self):
+        self.refused("run", "-p", "x", "--think", "--no-think", says="--think")
+        self.refused("run", "-p", "x", "--raw", "--system", "y", says="--raw")
+        self.refused("run", "-p", "x", "--logprobs", "1", says="--logprobs needs --json")
+        self.refused("run", "--chat", "-p", "x", says="--chat")
+        self.refused("run", "-p", "x", "--stop", "", says="--stop")
+        self.refused("run", "-p", "x", *["--stop", "a"] * 17, says="at most 16")
+        self.refused("bench", DEMO, "--shape", "4b", says="--shape")
+        self.refused("bench", "--format", "bf16", says="--format needs --shape")
+        self.refused("eval", DEMO, says=["--text", "--ids"])
+        self.refused("eval", DEMO, "--text", "a", "--ids", "b", says="either")
+        self.refused("logits", DEMO, "--out", "x", says="--ids")
+        self.refused("logits", DEMO, "--ids", "x", says="--out")
+
+    def test_prompt_that_is_not_text(self):
+        self.refused("run", says="expected -p TEXT, or text on stdin")
+        self.refused("run", "-p", "-", says="text on stdin", stdin=" \n")
+        self.refused("run", "--raw", "-p", "", says="expected some text")
+        self.refused("run", "-p", "a\udcffb", says="UTF-8")
+        self.refused("tokenize", DEMO, "-p", "a\udcffb", says="UTF-8")
+
+    def test_missing_files(self):
+        gone = self.folder / "gone"
+        for args in [["inspect", gone], ["run", gone, "-p", "x"], ["fit", gone], ["verify", gone],
+                     ["tokenize", gone, "-p", "x"], ["bench", gone]]:
+            self.refused(*args, says=str(gone), code=3)
+        self.refused("eval", DEMO, "--text", gone, says=str(gone), code=3)
+        self.refused("logits", DEMO, "--ids", gone, "--out", self.folder / "o", says=str(gone), code=3)
+        self.refused("run", "-p", "x", says=str(gone), code=3, env={"WEIR_DEMO": gone})
+
+    def test_empty_directory(self):
+        self.refused("inspect", self.folder, says=[str(self.folder), "safetensors"], code=3)
+
+    def test_damaged_checkpoints(self):
+        model = self.folder / "model"
+        model.mkdir()
+        config = (DEMO / "config.json").read_bytes()
+        weights = (DEMO / "model.safetensors").read_bytes()
+        header = 8 + struct.unpack_from("<Q", weights)[0]
+        (model / "config.json").write_bytes(config)
+        for damage in [b"", weights[:4], weights[:header // 2], weights[:header + 1000], struct.pack("<Q", 2**63) + weights[8:],
+                       struct.pack("<Q", 10) + b"not json!!"]:
+            (model / "model.safetensors").write_bytes(damage)
+            self.refused("inspect", model, says="model.safetensors", code=3)
+        (model / "model.safetensors").write_bytes(weights)
+        for text in [b"", b"[]", b"{", b'{"model_type": "gpt2"}', b"\xff", b"[" * 100000]:
+            (model / "config.json").write_bytes(text)
+            self.refused("inspect", model, says="config.json", code=3)
+
+    def test_model_without_tokenizer(self):
+        self.refused("tokenize", FIXTURES / "tiny-odd", "-p", "x", says="tokenizer", code=3)
+        self.refused("run", FIXTURES / "tiny-odd", "-p", "x", says="tokenizer", code=3)
+
+    def test_bad_ids(self):
+        out = self.folder / "out.safetensors"
+        for text, says in [("[]", "empty"), ("{}", "array"), ("[1, 300]", "[1]"), ("[-1]", "[0]"), ("[1.5]", "[0]"),
+                           ("[true]", "[0]"), ("[1", "JSON"), ("", "JSON"), ('["1"]', "[0]")]:
+            ids = self.write("ids.json", text)
+            self.refused("logits", FIXTURES / "tiny-odd", "--ids", ids, "--out", out, says=[str(ids), says], code=3)
+            self.assertEqual([p.name for p in self.folder.iterdir()], ["ids.json"], "nothing is left behind")
+
+    def test_output_that_cannot_be_written(self):
+        ids = self.write("ids.json", "[1]")
+        self.refused("logits", FIXTURES / "tiny-odd", "--ids", ids, "--out", self.folder / "no" / "x", says="cannot create",
+                     code=1)
+
+    def test_text_shorter_than_a_window(self):
+        self.refused("eval", DEMO, "--text", self.write("t", "short"), says="1024", code=3)
+        self.refused("eval", DEMO, "--text", self.write("t", b"\xff"), says=["UTF-8", "/t"], code=3)
+
+    def test_prompt_longer_than_the_context(self):
+        self.refused("run", "--ctx", "8", "-p", "word " * 50, says=["--ctx", "8"])
+
+    def test_memory_limit_is_an_exit_code(self):
+        self.refused("run", "--memory", "0.005", "-p", "x", says="bytes", code=4)
+
+
+class Names(Case):
+    """ORG/NAME in the local Hugging Face cache."""
+
+    def cache(self, at, commit="0123456789abcdef", name="models--org--demo"):
+        repo = at / name
+        (repo / "refs").mkdir(parents=True)
+        (repo / "snapshots").mkdir()
+        (repo / "refs" / "main").write_text(commit)
+        (repo / "snapshots" / "0123456789abcdef").symlink_to(DEMO)
+        return at
+
+    def found(self, **env):
+        info = self.json("inspect", "org/demo", env=env)
+        self.assertIn("snapshots/0123456789abcdef", info["path"])
+
+    def test_the_places_in_their_order(self):
+        self.cache(self.folder / "xdg" / "huggingface" / "hub")
+        self.found(XDG_CACHE_HOME=self.folder / "xdg")
+        self.cache(self.folder / ".cache" / "huggingface" / "hub")
+        self.found()
+        self.cache(self.folder / "home" / "hub")
+        self.found(HF_HOME=self.folder / "home", XDG_CACHE_HOME="/nowhere")
+        self.cache(self.folder / "cache")
+        self.found(HF_HUB_CACHE=self.folder / "cache", HF_HOME="/nowhere")
+        _, err = self.weir("inspect", "org/demo", env={"HF_HUB_CACHE": "/nowhere"}, code=3)
+        self.assertIn("/nowhere/models--org--demo/refs/main", err)
+
+    def test_a_commit_that_is_none(self):
+        self.cache(self.folder, commit="../../etc")
+        _, err = self.weir("inspect", "org/demo", env={"HF_HUB_CACHE": self.folder}, code=3)
+        self.assertIn("expected a commit", err)
+
+    def test_names_cannot_leave_the_cache(self):
+        for name in ["../demo", "org/../demo", "org/.demo", "org/a/b", "org/"]:
+            _, err = self.weir("inspect", name, env={"HF_HUB_CACHE": self.folder}, code=3)
+            self.assertNotIn("models--", err)
+
+    def test_a_path_goes_before_the_cache(self):
+        (self.folder / "org").mkdir()
+        (self.folder / "org" / "demo").symlink_to(DEMO)
+        self.cache(self.folder)
+        here = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            info = json.loads(self.weir("inspect", "org/demo", "--json", env={"HF_HUB_CACHE": self.folder})[0])
+        finally:
+            os.chdir(here)
+        self.assertEqual(info["path"], "org/demo")
+
+    def test_the_demo_model(self):
+        self.assertGreater(self.json("run", "-p", "x", "--max-tokens", "1", "--temp", "0")["prompt_tokens"], 1)
+
+
+if __name__ == "__main__":
+    assert os.path.exists(PROGRAM)
+    unittest.main()

@@ -1,0 +1,190 @@
+/* Every instruction set gives the scalar bits: a block of keys and values of the
+ * online softmax, without a read past the last key, value or score. */
+#include "isa_case.h"
+
+#include <math.h>
+
+static const size_t dims[] = {1, 7, 16, 20, 32, 33, 64, 100, 128, 256};
+
+enum { N_DIMS = sizeof dims / sizeof *dims, MAX_NQ = ATTENTION_TILE, NK_STEP = 7 };
+
+/* n cached numbers of either format, at the fence. */
+static void *cached_numbers(size_t which, uint64_t *seed, size_t n, bool bf16)
+{
+    uint8_t *p = fence_place(which, n * (bf16 ? 2 : 4), 0);
+    for (size_t i = 0; i < n; i++) {
+        const float    x = rng_float(seed, -2.0f, 2.0f);
+        const uint16_t h = bf16_from_f32(x);
+        if (bf16)
+            memcpy(p + 2 * i, &h, sizeof h);
+        else
+            memcpy(p + 4 * i, &x, sizeof x);
+    }
+    return p;
+}
+
+static void run_scores(const cpu_isa *t, float *s, const float *const *q, unsigned nq, const void *keys, size_t nk,
+                       size_t dim, bool bf16)
+{
+    (bf16 ? t->scores_bf16 : t->scores_f32)(s, q, nq, keys, nk, dim, 0.0883883461f);
+}
+
+static void check_scores(unsigned nq, size_t nk, size_t dim, bool bf16, uint64_t *seed, uint64_t *h)
+{
+    const void  *keys = cached_numbers(0, seed, nk * dim, bf16);
+    const float *q[MAX_NQ];
+    for (unsigned i = 0; i < nq; i++) {
+        float *qi = fence_floats(1 + i, dim);
+        rng_fill(seed, qi, dim, -1.0f, 1.0f);
+        q[i] = qi;
+    }
+    const size_t n    = (nq - 1) * (size_t)K_PAGE + nk;
+    float       *want = fence_floats(5, n);
+    run_scores(&tables[0], want, q, nq, keys, nk, dim, bf16);
+    digest(h, want, n); /* with the untouched places between the queries */
+    for (size_t t = 1; t < n_tables; t++) {
+        float *got = fence_floats(6, n);
+        run_scores(&tables[t], got, q, nq, keys, nk, dim, bf16);
+        check_floats("scores", &tables[t], nq * 100 + nk, want, got, n);
+    }
+}
+
+static void scores_of_every_shape(void **state)
+{
+    (void)state;
+    uint64_t seed = 20, h = DIGEST_START;
+    for (size_t d = 0; d < N_DIMS; d++)
+        for (unsigned nq = 1; nq <= MAX_NQ; nq++)
+            for (size_t nk = 1 + (d + nq) % NK_STEP; nk <= K_PAGE; nk += NK_STEP) {
+                check_scores(nq, nk, dims[d], true, &seed, &h);
+                check_scores(nq, nk, dims[d], false, &seed, &h);
+            }
+    check_scores(1, K_PAGE, 128, true, &seed, &h);
+    check_digest("scores", h, 0xD2373C92B0132CA6u);
+}
+
+static void softmax_of_every_length(void **state)
+{
+    (void)state;
+    uint64_t seed = 21, h = DIGEST_START;
+    /* What was seen before: nothing, less, more, far less, far more. */
+    static const float before[] = {-INFINITY, -1.0f, 9.0f, -300.0f, 200.0f, 0.0f};
+    for (size_t n = 1; n <= K_PAGE; n++)
+        for (size_t b = 0; b < sizeof before / sizeof *before; b++) {
+            float *s = fence_floats(0, n), *want = fence_floats(1, n), result[3], other[3];
+            rng_fill(&seed, s, n, -8.0f, 8.0f);
+            if (b == 5) rng_fill(&seed, s, n, -3e38f, 3e38f); /* differences that overflow */
+            if (b == 1 && n > 2) s[n / 2] = -INFINITY;
+            memcpy(want, s, n * sizeof *s);
+            result[1] = before[b];
+            result[0] = tables[0].softmax_block(want, n, &result[1], &result[2]);
+            digest(&h, want, n);
+            digest(&h, result, 3);
+            for (size_t t = 1; t < n_tables; t++) {
+                float *got = fence_floats(2, n);
+                memcpy(got, s, n * sizeof *s);
+                other[1] = before[b];
+                other[0] = tables[t].softmax_block(got, n, &other[1], &other[2]);
+                check_floats("softmax_block", &tables[t], n * 10 + b, want, got, n);
+                if (first_difference(result, other, 3) < 3)
+                    fail_msg("%s softmax_block of %zu: sum, maximum or rescale differ", tables[t].name, n);
+            }
+        }
+    check_digest("softmax", h, 0x7C2B7239C303C57Du);
+}
+
+static void run_values(const cpu_isa *t, float *const *o, const float *rescale, const float *p, unsigned nq,
+                       const size_t *nk, const void *v, size_t dim, bool bf16)
+{
+    (bf16 ? t->values_bf16 : t->values_f32)(o, rescale, p, nq, nk, v, dim);
+}
+
+/* Queries see different numbers of keys, as in a causal block. */
+static void check_values(unsigned nq, size_t most, size_t dim, bool bf16, uint64_t *seed, uint64_t *h)
+{
+    size_t nk[MAX_NQ];
+    float  rescale[MAX_NQ], *start[MAX_NQ], *want[MAX_NQ];
+    for (unsigned i = 0; i < nq; i++) {
+        nk[i]      = i == most % nq ? most : 1 + rng_below(seed, (uint32_t)most);
+        rescale[i] = (float[]){0.0f, 1.0f, rng_float(seed, 0.0f, 1.0f)}[rng_below(seed, 3)];
+        start[i]   = fence_floats(2 + i, dim);
+        want[i]    = fence_floats(6 + i, dim);
+        rng_fill(seed, start[i], dim, -1.0f, 1.0f);
+        if (rescale[i] == 0.0f) start[i][0] = NAN; /* is overwritten, whatever it was */
+        memcpy(want[i], start[i], dim * sizeof(float));
+    }
+    const size_t n = (nq - 1) * (size_t)K_PAGE + nk[nq - 1];
+    const void  *v = cached_numbers(0, seed, most * dim, bf16);
+    float       *p = fence_floats(1, n);
+    rng_fill(seed, p, n, 0.0f, 1.0f);
+    run_values(&tables[0], want, rescale, p, nq, nk, v, dim, bf16);
+    for (unsigned i = 0; i < nq; i++) {
+        if (rescale[i] == 0.0f) assert_true(want[i][0] == want[i][0]);
+        digest(h, want[i], dim);
+    }
+    for (size_t t = 1; t < n_tables; t++) {
+        float *got[MAX_NQ];
+        for (unsigned i = 0; i < nq; i++) {
+            got[i] = fence_floats(10 + i, dim);
+            memcpy(got[i], start[i], dim * sizeof(float));
+        }
+        run_values(&tables[t], got, rescale, p, nq, nk, v, dim, bf16);
+        for (unsigned i = 0; i < nq; i++) check_floats("values", &tables[t], dim * 100 + most, want[i], got[i], dim);
+    }
+}
+
+static void values_of_every_shape(void **state)
+{
+    (void)state;
+    uint64_t seed = 22, h = DIGEST_START;
+    for (size_t d = 0; d < N_DIMS; d++)
+        for (unsigned nq = 1; nq <= MAX_NQ; nq++)
+            for (size_t nk = 1 + (d + nq) % NK_STEP; nk <= K_PAGE; nk += NK_STEP) {
+                check_values(nq, nk, dims[d], true, &seed, &h);
+                check_values(nq, nk, dims[d], false, &seed, &h);
+            }
+    check_digest("values", h, 0xD06A1048F5769D17u);
+}
+
+/* Two blocks put together are the softmax over both, as double precision has it. */
+static void blocks_make_attention(void **state)
+{
+    (void)state;
+    enum { DIM = 24, N = 90 };
+    uint64_t seed = 23;
+    float    q[DIM], keys[N * DIM], values[N * DIM], o[DIM], s[K_PAGE], max = -INFINITY, rescale, sum = 0.0f;
+    rng_fill(&seed, q, DIM, -1.0f, 1.0f);
+    rng_fill(&seed, keys, (size_t)N * DIM, -2.0f, 2.0f);
+    rng_fill(&seed, values, (size_t)N * DIM, -2.0f, 2.0f);
+    const float *queries[] = {q};
+    float *const outputs[] = {o};
+    for (size_t at = 0; at < N; at += K_PAGE) {
+        const size_t n = N - at < K_PAGE ? N - at : K_PAGE;
+        tables[0].scores_f32(s, queries, 1, keys + at * DIM, n, DIM, 0.5f);
+        const float block = tables[0].softmax_block(s, n, &max, &rescale);
+        sum               = sum * rescale + block;
+        tables[0].values_f32(outputs, &rescale, s, 1, &n, values + at * DIM, DIM);
+    }
+    double expected[DIM] = {0}, all = 0;
+    for (size_t j = 0; j < N; j++) {
+        double score = 0;
+        for (size_t d = 0; d < DIM; d++) score += (double)q[d] * (double)keys[j * DIM + d];
+        const double p = exp(0.5 * score);
+        all += p;
+        for (size_t d = 0; d < DIM; d++) expected[d] += p * (double)values[j * DIM + d];
+    }
+    for (size_t d = 0; d < DIM; d++)
+        if (!(fabs((double)(o[d] / sum) - expected[d] / all) <= 2e-6))
+            fail_msg("output %zu: expected %.9g, found %.9g", d, expected[d] / all, (double)(o[d] / sum));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_of_every_shape),
+        cmocka_unit_test(softmax_of_every_length),
+        cmocka_unit_test(values_of_every_shape),
+        cmocka_unit_test(blocks_make_attention),
+    };
+    return cmocka_run_group_tests_name("isa_attention", tests, isa_setup, isa_teardown);
+}
