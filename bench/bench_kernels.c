@@ -131,7 +131,7 @@ static void set_weight(buffers *b, k_format f)
                                           .rows            = ROWS,
                                           .cols            = COLS,
                                           .group           = 64,
-                                          .scale_type      = K_FLOAT_BF16,
+                                          .scale_type      = DTYPE_BF16,
                                           .data            = b->codes,
                                           .scales          = b->scales,
                                           .biases          = b->biases,

@@ -11,6 +11,7 @@
 #ifndef KERNELS_H
 #define KERNELS_H
 
+#include "base/dtype.h"
 #include "weir/base.h"
 
 #include <stdbool.h>
@@ -24,7 +25,6 @@ typedef struct k_weight k_weight; /* matrices in their storage format           
 /* How a weight matrix is stored.  AFFINE4/8: MLX packing, codes of 4 or 8 bits,
  * w = scale * code + bias per group of `group` columns (docs/formats). */
 typedef enum k_format { K_F32, K_F16, K_BF16, K_AFFINE4, K_AFFINE8 } k_format;
-typedef enum k_float { K_FLOAT_F32, K_FLOAT_F16, K_FLOAT_BF16 } k_float; /* of scales and biases */
 
 /* Where one matrix's bytes are; scales and biases for affine formats alone. */
 typedef struct k_matrix {
@@ -38,7 +38,7 @@ typedef struct k_weight_desc {
     k_format        format;
     uint32_t        mats, rows, cols;
     uint32_t        group;      /* affine only; divides cols */
-    k_float         scale_type; /* affine only */
+    dtype           scale_type; /* affine only: DTYPE_F32, F16 or BF16 */
     const k_matrix *mat;        /* [mats] */
 } k_weight_desc;
 

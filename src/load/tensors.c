@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_LEN = 256 };
+enum { NAME_MAX_LEN = 256, MEMBER_MAX_LEN = NAME_MAX_LEN + 16 }; /* of a module; of "module.weight" */
 
 static bool failed(const binder *b)
 {
@@ -34,7 +34,7 @@ weir_status bind_finish(binder *b)
 
 bool bind_exists(const binder *b, checkpoint_part part, const char *name)
 {
-    char weight[NAME_MAX_LEN];
+    char weight[MEMBER_MAX_LEN];
     (void)snprintf(weight, sizeof weight, "%s.weight", name);
     return checkpoint_find(b->c, part, name) != NULL || checkpoint_find(b->c, part, weight) != NULL;
 }
@@ -52,16 +52,6 @@ static const checkpoint_tensor *take(binder *b, checkpoint_part part, const char
     if (failed(b)) return NULL;
     b->taken[checkpoint_index(b->c, t)] = true;
     return t;
-}
-
-static bool float_type(const checkpoint_tensor *t, k_float *out)
-{
-    switch (t->type) {
-    case DTYPE_F32: *out = K_FLOAT_F32; return true;
-    case DTYPE_F16: *out = K_FLOAT_F16; return true;
-    case DTYPE_BF16: *out = K_FLOAT_BF16; return true;
-    default: return false;
-    }
 }
 
 static weir_status wrong_type(binder *b, const checkpoint_tensor *t, const char *expected)
@@ -84,15 +74,14 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
 {
     const uint64_t           shape[] = {mats, rows, cols};
     const checkpoint_tensor *t       = take(b, part, name, mats == 0 ? 2 : 3, mats == 0 ? shape + 1 : shape);
-    k_float                  type;
     if (t == NULL) return;
-    if (!float_type(t, &type)) {
+    if (!dense_is(t->type)) {
         (void)wrong_type(b, t, "F32, F16 or BF16 (or MLX affine with .scales)");
         return;
     }
-    static const k_format formats[] = {[K_FLOAT_F32] = K_F32, [K_FLOAT_F16] = K_F16, [K_FLOAT_BF16] = K_BF16};
-    out->d                          = (k_weight_desc){.format = formats[type], .cols = cols};
-    out->row_bytes                  = (type == K_FLOAT_F32 ? 4 : 2) * (size_t)cols;
+    static const k_format formats[] = {[DTYPE_F32] = K_F32, [DTYPE_F16] = K_F16, [DTYPE_BF16] = K_BF16};
+    out->d                          = (k_weight_desc){.format = formats[t->type], .cols = cols};
+    out->row_bytes                  = dtype_table[t->type].bytes * (size_t)cols;
     out->first.data                 = t->data;
 }
 
@@ -100,7 +89,7 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
 static void fill_from_shapes(const binder *b, checkpoint_part part, const char *module, uint32_t cols,
                              config_quant_form *form)
 {
-    char name[NAME_MAX_LEN];
+    char name[MEMBER_MAX_LEN];
     (void)snprintf(name, sizeof name, "%s.scales", module);
     const checkpoint_tensor *s = checkpoint_find(b->c, part, name);
     (void)snprintf(name, sizeof name, "%s.weight", module);
@@ -113,7 +102,7 @@ static void fill_from_shapes(const binder *b, checkpoint_part part, const char *
 static void affine_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
                           uint32_t cols, const config_quant_form *form, source *out)
 {
-    char              name[NAME_MAX_LEN];
+    char              name[MEMBER_MAX_LEN];
     config_quant_form stated = *form;
     fill_from_shapes(b, part, module, cols, &stated);
     form = &stated;
@@ -142,18 +131,17 @@ static void affine_source(binder *b, checkpoint_part part, const char *module, u
     (void)snprintf(name, sizeof name, "%s.biases", module);
     const checkpoint_tensor *z = take(b, part, name, rank, groups + (3 - rank));
     if (w == NULL || s == NULL || z == NULL) return;
-    k_float type = K_FLOAT_F32;
     if (w->type != DTYPE_U32)
         (void)wrong_type(b, w, "U32");
-    else if (!float_type(s, &type))
+    else if (!dense_is(s->type))
         (void)wrong_type(b, s, "F32, F16 or BF16");
     else if (z->type != s->type)
         (void)wrong_type(b, z, s->type_name);
     if (failed(b)) return;
     out->d = (k_weight_desc){
-        .format = form->bits == 4 ? K_AFFINE4 : K_AFFINE8, .cols = cols, .group = form->group, .scale_type = type};
+        .format = form->bits == 4 ? K_AFFINE4 : K_AFFINE8, .cols = cols, .group = form->group, .scale_type = s->type};
     out->row_bytes       = (size_t)cols * form->bits / 8;
-    out->scale_row_bytes = cols / form->group * (type == K_FLOAT_F32 ? 4u : 2u);
+    out->scale_row_bytes = cols / form->group * dtype_table[s->type].bytes;
     out->first           = (k_matrix){w->data, s->data, z->data};
 }
 
@@ -171,7 +159,7 @@ static void find_source(binder *b, checkpoint_part part, const char *name, uint3
         affine_source(b, part, name, mats, rows, cols, &form, out);
         return;
     }
-    char weight[NAME_MAX_LEN];
+    char weight[MEMBER_MAX_LEN];
     (void)snprintf(weight, sizeof weight, "%s.weight", name);
     const bool bare = checkpoint_find(b->c, part, name) != NULL;
     plain_source(b, part, bare ? name : weight, mats, rows, cols, out);
@@ -261,9 +249,8 @@ k_weight *bind_each(binder *b, checkpoint_part part, const char *prefix, const c
 static float *numbers(binder *b, checkpoint_part part, const char *name, int rank, const uint64_t *shape, size_t n)
 {
     const checkpoint_tensor *t = take(b, part, name, rank, shape);
-    k_float                  type;
     if (t == NULL) return NULL;
-    if (!float_type(t, &type)) {
+    if (!dense_is(t->type)) {
         (void)wrong_type(b, t, "F32, F16 or BF16");
         return NULL;
     }
@@ -272,9 +259,7 @@ static float *numbers(binder *b, checkpoint_part part, const char *name, int ran
         b->st = status_fail(b->err, WEIR_NO_MEMORY, "%s: out of memory", name);
         return NULL;
     }
-    static const dense_type types[] = {
-        [K_FLOAT_F32] = DENSE_F32, [K_FLOAT_F16] = DENSE_F16, [K_FLOAT_BF16] = DENSE_BF16};
-    dense_decode(x, t->data, types[type], n);
+    dense_decode(x, t->data, t->type, n);
     return x;
 }
 

@@ -11,7 +11,7 @@
 typedef struct affine_row {
     uint32_t       bits, group; /* bits: 2, 3, 4, 5, 6 or 8 */
     const uint8_t *codes, *scales, *biases;
-    dense_type     scale_type; /* of scales and biases */
+    dtype          scale_type; /* of scales and biases */
 } affine_row;
 
 /* Code i of the row. */

@@ -2,20 +2,20 @@
 #ifndef QUANT_DENSE_H
 #define QUANT_DENSE_H
 
+#include "base/dtype.h"
+
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-typedef enum dense_type { DENSE_F32, DENSE_F16, DENSE_BF16 } dense_type;
-
-/* Bytes of one element. */
-static inline size_t dense_bytes(dense_type t)
+/* Is it one of the three?  The functions below take no others. */
+static inline bool dense_is(dtype t)
 {
-    return t == DENSE_F32 ? 4 : 2;
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
 /* Element i of the little-endian array at p, any alignment. */
-float dense_at(const uint8_t *p, dense_type t, size_t i);
+float dense_at(const uint8_t *p, dtype t, size_t i);
 /* y[i] = element i, i < n. */
-void dense_decode(float *y, const uint8_t *p, dense_type t, size_t n);
+void dense_decode(float *y, const uint8_t *p, dtype t, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* kernels/cpu/isa.h - the CPU's inner loops as a table; one overlay per instruction set.
  *
- * Every entry gives the scalar entry's bits (docs/EXACTNESS.md); scalar/ is the
- * definition.  The common scheme: 16 lanes, lane l takes elements l, l+16, ...
+ * Every entry but the two burns gives the scalar entry's bits (docs/EXACTNESS.md);
+ * scalar/ is the definition.  The common scheme: 16 lanes, lane l takes elements l, l+16, ...
  * with fused multiply-add, and one fixed tree adds the lanes:
  * a[l]+a[l+8], then +4, +2, +1.  Pointers may have any alignment unless said. */
 #ifndef KERNELS_CPU_ISA_H

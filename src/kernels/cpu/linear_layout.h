@@ -33,7 +33,7 @@ enum { PANEL_ROWS = 4, TILE_ROWS = 6, DOT_ROWS = 4 };
 typedef struct lin_weight {
     k_format       format;
     uint32_t       rows, cols, group;
-    k_float        scale_type;
+    dtype          scale_type;
     const uint8_t *data, *scales, *biases;
     size_t         row_bytes, scale_row_bytes;
 } lin_weight;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    DOT_MAX        = 16,   /* rows of x up to which decoding twice beats panels */
+    DOT_MAX        = 16,  /* rows of x up to which decoding twice beats panels */
     DOT_CHUNK      = 64,  /* weight rows that stay cached between two groups of x rows */
     MAX_PANELS     = 8,   /* panels expanded together */
     PASS_JOBS      = 16,  /* matrices in one run of the pool */

@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static size_t float_bytes(k_float t)
-{
-    return t == K_FLOAT_F32 ? 4 : 2;
-}
-
 lin_weight weight_mat(const k_weight *w, uint32_t i)
 {
     lin_weight m = w->form;
@@ -41,7 +36,7 @@ weir_status cpu_weight_new(kernels *k, const k_weight_desc *d, k_weight **out, w
     if (d->format == K_AFFINE4 || d->format == K_AFFINE8) {
         m->group           = d->group;
         m->scale_type      = d->scale_type;
-        m->scale_row_bytes = d->cols / d->group * float_bytes(d->scale_type);
+        m->scale_row_bytes = d->cols / d->group * dtype_table[d->scale_type].bytes;
     }
     *m   = weight_mat(w, 0);
     *out = w;
@@ -60,20 +55,18 @@ static void decode_row(const lin_weight *w, size_t row, float *y)
 {
     const uint8_t *data = w->data + row * w->row_bytes;
     switch (w->format) {
-    case K_F32: dense_decode(y, data, DENSE_F32, w->cols); return;
-    case K_F16: dense_decode(y, data, DENSE_F16, w->cols); return;
-    case K_BF16: dense_decode(y, data, DENSE_BF16, w->cols); return;
+    case K_F32: dense_decode(y, data, DTYPE_F32, w->cols); return;
+    case K_F16: dense_decode(y, data, DTYPE_F16, w->cols); return;
+    case K_BF16: dense_decode(y, data, DTYPE_BF16, w->cols); return;
     case K_AFFINE4:
     case K_AFFINE8: break;
     }
-    static const dense_type types[] = {
-        [K_FLOAT_F32] = DENSE_F32, [K_FLOAT_F16] = DENSE_F16, [K_FLOAT_BF16] = DENSE_BF16};
     const affine_row a = {.bits       = w->format == K_AFFINE4 ? 4 : 8,
                           .group      = w->group,
                           .codes      = data,
                           .scales     = w->scales + row * w->scale_row_bytes,
                           .biases     = w->biases + row * w->scale_row_bytes,
-                          .scale_type = types[w->scale_type]};
+                          .scale_type = w->scale_type};
     affine_decode(y, &a, w->cols);
 }
 

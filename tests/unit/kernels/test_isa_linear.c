@@ -15,7 +15,7 @@ typedef struct linear_case {
     float        y[MAX_M][MAX_ROWS];
 } linear_case;
 
-static const k_float scale_types[] = {K_FLOAT_F32, K_FLOAT_F16, K_FLOAT_BF16};
+static const dtype scale_types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 
 static void put_u16(uint8_t *p, uint16_t v)
 {
@@ -23,27 +23,27 @@ static void put_u16(uint8_t *p, uint16_t v)
 }
 
 /* n random floats of a type; halves have subnormals among them. */
-static void fill_floats(uint64_t *seed, uint8_t *p, k_float type, size_t n)
+static void fill_floats(uint64_t *seed, uint8_t *p, dtype type, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float    x    = rng_float(seed, -1.0f, 1.0f);
         const uint32_t bits = (uint32_t)rng_next(seed);
-        if (type == K_FLOAT_F32)
+        if (type == DTYPE_F32)
             memcpy(p + 4 * i, &x, sizeof x);
-        else if (type == K_FLOAT_BF16)
+        else if (type == DTYPE_BF16)
             put_u16(p + 2 * i, bf16_from_f32(x));
         else
             put_u16(p + 2 * i, (uint16_t)((bits & 0x83FFu) | (bits >> 16 & 15u) << 10));
     }
 }
 
-static k_float dense_type(k_format f)
+static dtype dense_type(k_format f)
 {
-    return f == K_F32 ? K_FLOAT_F32 : f == K_F16 ? K_FLOAT_F16 : K_FLOAT_BF16;
+    return f == K_F32 ? DTYPE_F32 : f == K_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
 /* Fences 0 to 2 hold the weight, `back` bytes from the end. */
-static void make_weight(linear_case *c, uint64_t *seed, k_format format, uint32_t group, k_float scale_type,
+static void make_weight(linear_case *c, uint64_t *seed, k_format format, uint32_t group, dtype scale_type,
                         uint32_t cols, size_t back)
 {
     lin_weight *w = &c->w;
@@ -52,7 +52,7 @@ static void make_weight(linear_case *c, uint64_t *seed, k_format format, uint32_
         w->group           = group;
         w->scale_type      = scale_type;
         w->row_bytes       = format == K_AFFINE4 ? cols / 2 : cols;
-        w->scale_row_bytes = cols / group * (scale_type == K_FLOAT_F32 ? 4u : 2u);
+        w->scale_row_bytes = cols / group * (scale_type == DTYPE_F32 ? 4u : 2u);
         uint8_t *codes     = fence_place(0, MAX_ROWS * w->row_bytes, back);
         uint8_t *scales    = fence_place(1, MAX_ROWS * w->scale_row_bytes, back);
         uint8_t *biases    = fence_place(2, MAX_ROWS * w->scale_row_bytes, back);
@@ -139,7 +139,7 @@ static void dense_formats(void **state)
     for (size_t f = 0; f < 3; f++)
         for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
             for (size_t back = 0; back < 2; back++, c.number++) {
-                make_weight(&c, &seed, formats[f], 0, K_FLOAT_F32, cols[i], back);
+                make_weight(&c, &seed, formats[f], 0, DTYPE_F32, cols[i], back);
                 check_case(&c, &seed, &h);
             }
     check_digest("dense", h, 0x520453007DFCA023u);

@@ -140,18 +140,17 @@ static void too_many_jobs_are_a_failure_of_the_step(void **state)
 
 /* tests/fixtures/mlx-kernels: packed by another implementation, products in double. */
 static void check_fixture(kernels *k, const safetensors *file, const char *codes, const char *scales, k_format format,
-                          uint32_t group, k_float scale_type)
+                          uint32_t group, dtype scale_type)
 {
     enum { T = 3, ROWS = 12, COLS = 256 };
-    static const dtype types[] = {[K_FLOAT_F32] = DTYPE_F32, [K_FLOAT_F16] = DTYPE_F16, [K_FLOAT_BF16] = DTYPE_BF16};
-    char               weight[32], scale[32], bias[32], result[32];
+    char weight[32], scale[32], bias[32], result[32];
     (void)snprintf(weight, sizeof weight, "%s.weight", codes);
     (void)snprintf(scale, sizeof scale, "%s.scales", scales);
     (void)snprintf(bias, sizeof bias, "%s.biases", scales);
     (void)snprintf(result, sizeof result, "%s.y", scales);
     const k_matrix      mat  = {.data   = golden_data(file, weight, DTYPE_U32, NULL),
-                                .scales = golden_data(file, scale, types[scale_type], NULL),
-                                .biases = golden_data(file, bias, types[scale_type], NULL)};
+                                .scales = golden_data(file, scale, scale_type, NULL),
+                                .biases = golden_data(file, bias, scale_type, NULL)};
     const k_weight_desc desc = {
         .format = format, .mats = 1, .rows = ROWS, .cols = COLS, .group = group, .scale_type = scale_type, .mat = &mat};
     const uint8_t *xs       = golden_data(file, "x", DTYPE_BF16, NULL),
@@ -181,14 +180,14 @@ static void products_of_the_mlx_fixture(void **state)
     safetensors file;
     golden_open(&file, WEIR_SOURCE_DIR "/tests/fixtures/mlx-kernels/expected.safetensors");
     kernels *k = backend_open(2, &limits);
-    check_fixture(k, &file, "b4.g32", "b4.g32", K_AFFINE4, 32, K_FLOAT_BF16);
-    check_fixture(k, &file, "b4.g64", "b4.g64", K_AFFINE4, 64, K_FLOAT_BF16);
-    check_fixture(k, &file, "b4.g128", "b4.g128", K_AFFINE4, 128, K_FLOAT_BF16);
-    check_fixture(k, &file, "b4.g64", "b4.g64.f16", K_AFFINE4, 64, K_FLOAT_F16);
-    check_fixture(k, &file, "b4.g64", "b4.g64.f32", K_AFFINE4, 64, K_FLOAT_F32);
-    check_fixture(k, &file, "b8.g32", "b8.g32", K_AFFINE8, 32, K_FLOAT_BF16);
-    check_fixture(k, &file, "b8.g64", "b8.g64", K_AFFINE8, 64, K_FLOAT_BF16);
-    check_fixture(k, &file, "b8.g128", "b8.g128", K_AFFINE8, 128, K_FLOAT_BF16);
+    check_fixture(k, &file, "b4.g32", "b4.g32", K_AFFINE4, 32, DTYPE_BF16);
+    check_fixture(k, &file, "b4.g64", "b4.g64", K_AFFINE4, 64, DTYPE_BF16);
+    check_fixture(k, &file, "b4.g128", "b4.g128", K_AFFINE4, 128, DTYPE_BF16);
+    check_fixture(k, &file, "b4.g64", "b4.g64.f16", K_AFFINE4, 64, DTYPE_F16);
+    check_fixture(k, &file, "b4.g64", "b4.g64.f32", K_AFFINE4, 64, DTYPE_F32);
+    check_fixture(k, &file, "b8.g32", "b8.g32", K_AFFINE8, 32, DTYPE_BF16);
+    check_fixture(k, &file, "b8.g64", "b8.g64", K_AFFINE8, 64, DTYPE_BF16);
+    check_fixture(k, &file, "b8.g128", "b8.g128", K_AFFINE8, 128, DTYPE_BF16);
     k->close(k);
     safetensors_close(&file);
 }

@@ -16,13 +16,13 @@
 typedef struct weight_form {
     k_format format;
     uint32_t group;
-    k_float  scale_type;
+    dtype    scale_type;
 } weight_form;
 
 static const weight_form all_forms[] = {
-    {K_F32, 0, K_FLOAT_F32},       {K_F16, 0, K_FLOAT_F32},       {K_BF16, 0, K_FLOAT_F32},
-    {K_AFFINE4, 32, K_FLOAT_BF16}, {K_AFFINE4, 64, K_FLOAT_F16},  {K_AFFINE4, 128, K_FLOAT_F32},
-    {K_AFFINE8, 32, K_FLOAT_F16},  {K_AFFINE8, 64, K_FLOAT_BF16}, {K_AFFINE8, 128, K_FLOAT_F32},
+    {K_F32, 0, DTYPE_F32},       {K_F16, 0, DTYPE_F32},       {K_BF16, 0, DTYPE_F32},
+    {K_AFFINE4, 32, DTYPE_BF16}, {K_AFFINE4, 64, DTYPE_F16},  {K_AFFINE4, 128, DTYPE_F32},
+    {K_AFFINE8, 32, DTYPE_F16},  {K_AFFINE8, 64, DTYPE_BF16}, {K_AFFINE8, 128, DTYPE_F32},
 };
 enum { N_FORMS = sizeof all_forms / sizeof *all_forms };
 
@@ -40,37 +40,36 @@ static inline bool is_affine(k_format f)
 }
 
 /* Random floats within -1..1 (halves: 2^-6 to 2 in size), as the type stores them. */
-static inline void put_float(uint8_t *p, k_float type, size_t i, uint64_t *seed)
+static inline void put_float(uint8_t *p, dtype type, size_t i, uint64_t *seed)
 {
     const float    x    = rng_float(seed, -1.0f, 1.0f);
     const uint32_t bits = rng_below(seed, 0x10000u);
-    const uint16_t half = type == K_FLOAT_BF16 ? bf16_from_f32(x) : (uint16_t)((bits & 0x83FFu) | (9 + bits % 7) << 10);
-    if (type == K_FLOAT_F32)
+    const uint16_t half = type == DTYPE_BF16 ? bf16_from_f32(x) : (uint16_t)((bits & 0x83FFu) | (9 + bits % 7) << 10);
+    if (type == DTYPE_F32)
         memcpy(p + 4 * i, &x, sizeof x);
     else
         memcpy(p + 2 * i, &half, sizeof half);
 }
 
-static inline double stored_float(const uint8_t *p, k_float type, size_t i)
+static inline double stored_float(const uint8_t *p, dtype type, size_t i)
 {
     switch (type) {
-    case K_FLOAT_F32: return (double)load_f32(p + 4 * i);
-    case K_FLOAT_F16: return (double)f16_to_f32(load_u16(p + 2 * i));
-    case K_FLOAT_BF16: return (double)bf16_to_f32(load_u16(p + 2 * i));
+    case DTYPE_F32: return (double)load_f32(p + 4 * i);
+    case DTYPE_F16: return (double)f16_to_f32(load_u16(p + 2 * i));
+    default: return (double)bf16_to_f32(load_u16(p + 2 * i));
     }
-    return 0.0;
 }
 
-static inline k_float dense_type(k_format f)
+static inline dtype dense_type(k_format f)
 {
-    return f == K_F32 ? K_FLOAT_F32 : f == K_F16 ? K_FLOAT_F16 : K_FLOAT_BF16;
+    return f == K_F32 ? DTYPE_F32 : f == K_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
 static inline weight_case weight_make(weight_form form, uint32_t mats, uint32_t rows, uint32_t cols, uint64_t *seed)
 {
     weight_case    w          = {.form = form, .mats = mats, .rows = rows, .cols = cols};
     const size_t   n          = (size_t)rows * cols;
-    const unsigned scale_size = form.scale_type == K_FLOAT_F32 ? 4 : 2;
+    const unsigned scale_size = form.scale_type == DTYPE_F32 ? 4 : 2;
     if (!is_affine(form.format)) {
         w.data_bytes = n * (form.format == K_F32 ? 4 : 2);
         w.data       = mem_alloc(mats, w.data_bytes);

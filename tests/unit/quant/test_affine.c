@@ -59,7 +59,7 @@ static void decode_example(const group_example *e, float *y)
                           .codes      = (const uint8_t *)e->words,
                           .scales     = scale,
                           .biases     = bias,
-                          .scale_type = DENSE_BF16};
+                          .scale_type = DTYPE_BF16};
     affine_decode(y, &r, GROUP);
 }
 
@@ -114,29 +114,28 @@ static void check_matrix(const safetensors *file, uint32_t bits, uint32_t group,
     (void)snprintf(name, sizeof name, "%s%s.y", codes, suffix);
     const uint8_t *products = golden_data(file, name, DTYPE_F64, NULL), *x = golden_data(file, "x", DTYPE_BF16, NULL);
     (void)snprintf(name, sizeof name, "%s.dequant", codes);
-    const uint8_t   *dequant = suffix[0] == '\0' ? golden_data(file, name, DTYPE_F32, NULL) : NULL;
-    const dense_type stored  = type == DTYPE_F32 ? DENSE_F32 : type == DTYPE_F16 ? DENSE_F16 : DENSE_BF16;
+    const uint8_t *dequant = suffix[0] == '\0' ? golden_data(file, name, DTYPE_F32, NULL) : NULL;
     for (size_t r = 0; r < ROWS; r++) {
-        const size_t     at  = r * (COLS / group) * dense_bytes(stored);
+        const size_t     at  = r * (COLS / group) * dtype_table[type].bytes;
         const affine_row row = {.bits       = bits,
                                 .group      = group,
                                 .codes      = words + r * COLS * bits / 8,
                                 .scales     = scales + at,
                                 .biases     = biases + at,
-                                .scale_type = stored};
+                                .scale_type = type};
         float            y[COLS];
         affine_decode(y, &row, COLS);
         for (size_t i = 0; dequant != NULL && i < COLS; i++) {
             const float exact = load_f32(dequant + 4 * (r * COLS + i)), off = y[i] - exact;
             /* Two roundings here and one in the file, of numbers at most twice as large as the bias. */
-            const float size = dense_at(row.biases, stored, i / group) * 0x1p-21f;
+            const float size = dense_at(row.biases, type, i / group) * 0x1p-21f;
             if (!(off <= (size < 0 ? -size : size) && -off <= (size < 0 ? -size : size)))
                 fail_msg("%s[%zu][%zu]: expected %.9g, found %.9g", name, r, i, (double)exact, (double)y[i]);
         }
         for (size_t j = 0; j < T; j++) {
             double sum = 0, size = 0, want;
             for (size_t i = 0; i < COLS; i++) {
-                const double term = (double)y[i] * (double)dense_at(x, DENSE_BF16, j * COLS + i);
+                const double term = (double)y[i] * (double)dense_at(x, DTYPE_BF16, j * COLS + i);
                 sum += term;
                 size += term < 0 ? -term : term;
             }
@@ -188,15 +187,15 @@ static void dense_elements(void **state)
     static const uint8_t f16[]  = {0, 0x3c, 1, 0, 0xff, 0xfb};          /* 1, 2^-24, -65504 */
     static const uint8_t bf16[] = {0x80, 0x3f, 0x20, 0xc1};             /* 1, -10 */
     float                y[3];
-    dense_decode(y, f32, DENSE_F32, 2);
+    dense_decode(y, f32, DTYPE_F32, 2);
     assert_true(y[0] == 1.0f && y[1] == -10.0f);
-    dense_decode(y, f16, DENSE_F16, 3);
+    dense_decode(y, f16, DTYPE_F16, 3);
     assert_true(y[0] == 1.0f && y[1] == 0x1p-24f && y[2] == -65504.0f);
-    dense_decode(y, bf16, DENSE_BF16, 2);
+    dense_decode(y, bf16, DTYPE_BF16, 2);
     assert_true(y[0] == 1.0f && y[1] == -10.0f);
-    assert_true(dense_at(f16, DENSE_F16, 2) == -65504.0f);
-    assert_int_equal(dense_bytes(DENSE_F32), 4);
-    assert_int_equal(dense_bytes(DENSE_BF16), 2);
+    assert_true(dense_at(f16, DTYPE_F16, 2) == -65504.0f);
+    assert_int_equal(dtype_table[DTYPE_F32].bytes, 4);
+    assert_int_equal(dtype_table[DTYPE_BF16].bytes, 2);
 }
 
 int main(void)

@@ -10,26 +10,26 @@
 
 enum { PREFETCH_BYTES = 8192, WORD_NIBBLES = 8, BLOCK_BYTES = 64 };
 
-INLINE vf load_float(const uint8_t *p, const k_float type, size_t i, size_t n)
+INLINE vf load_float(const uint8_t *p, const dtype type, size_t i, size_t n)
 {
     const size_t left = n > i ? n - i : 0;
     if (left >= LANES) {
-        if (type == K_FLOAT_BF16) return vf_load_bf16(p + 2 * i);
-        if (type == K_FLOAT_F16) return vf_load_f16(p + 2 * i);
+        if (type == DTYPE_BF16) return vf_load_bf16(p + 2 * i);
+        if (type == DTYPE_F16) return vf_load_f16(p + 2 * i);
         return vf_load_f32(p + 4 * i);
     }
     if (left == 0) return vf_zero();
-    if (type == K_FLOAT_BF16) return vf_load_bf16_n(p + 2 * i, left);
-    if (type == K_FLOAT_F16) return vf_load_f16_n(p + 2 * i, left);
+    if (type == DTYPE_BF16) return vf_load_bf16_n(p + 2 * i, left);
+    if (type == DTYPE_F16) return vf_load_f16_n(p + 2 * i, left);
     return vf_load_f32_n(p + 4 * i, left);
 }
 
 /* ---- dot: R weight rows times M prepared rows ---- */
 
 INLINE void dot_dense(const lin_weight *w, size_t row, const int R, const float *const *x, const int M,
-                      const k_float type, float *const *y, size_t out)
+                      const dtype type, float *const *y, size_t out)
 {
-    const size_t size = type == K_FLOAT_F32 ? 4 : 2, cols = w->cols;
+    const size_t size = type == DTYPE_F32 ? 4 : 2, cols = w->cols;
     vf           acc[DOT_ROWS][DOT_ROWS];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_zero();
     for (size_t i = 0; i < cols; i += LANES) {
@@ -52,7 +52,7 @@ INLINE vi block_words(const lin_weight *w, const uint8_t *row, size_t b)
 }
 
 INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float *const *x, const int M,
-                       const bool four, const k_float type, float *const *y, size_t out)
+                       const bool four, const dtype type, float *const *y, size_t out)
 {
     const lin_layout lo       = lin_layout_of(w->format, w->group, w->cols);
     const size_t     n_groups = w->cols / w->group;
@@ -115,7 +115,7 @@ INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float
 }
 
 INLINE void dot_block(const lin_weight *w, size_t row, const int R, const float *const *x, const int M,
-                      const k_format format, const k_float type, float *const *y, size_t out)
+                      const k_format format, const dtype type, float *const *y, size_t out)
 {
     switch (format) {
     case K_AFFINE4: dot_affine(w, row, R, x, M, true, type, y, out); break;
@@ -127,7 +127,7 @@ INLINE void dot_block(const lin_weight *w, size_t row, const int R, const float 
 /* All rows, R at a time: 4 with one x, 2 with more, so that all accumulators
  * stay in registers. */
 INLINE void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *const *x, const int M,
-                     const k_format format, const k_float type, float *const *y)
+                     const k_format format, const dtype type, float *const *y)
 {
     const int R = M == 1 ? DOT_R1 : DOT_RM;
     size_t    r = 0;
@@ -147,15 +147,15 @@ INLINE void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *co
     DOT_FUNCTION(name##_4, 4, format, type)
 typedef void dot_fn(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y);
 
-DOT_FUNCTIONS(dot_f32, K_F32, K_FLOAT_F32)
-DOT_FUNCTIONS(dot_f16, K_F16, K_FLOAT_F16)
-DOT_FUNCTIONS(dot_bf16, K_BF16, K_FLOAT_BF16)
-DOT_FUNCTIONS(dot_a4_f32, K_AFFINE4, K_FLOAT_F32)
-DOT_FUNCTIONS(dot_a4_f16, K_AFFINE4, K_FLOAT_F16)
-DOT_FUNCTIONS(dot_a4_bf16, K_AFFINE4, K_FLOAT_BF16)
-DOT_FUNCTIONS(dot_a8_f32, K_AFFINE8, K_FLOAT_F32)
-DOT_FUNCTIONS(dot_a8_f16, K_AFFINE8, K_FLOAT_F16)
-DOT_FUNCTIONS(dot_a8_bf16, K_AFFINE8, K_FLOAT_BF16)
+DOT_FUNCTIONS(dot_f32, K_F32, DTYPE_F32)
+DOT_FUNCTIONS(dot_f16, K_F16, DTYPE_F16)
+DOT_FUNCTIONS(dot_bf16, K_BF16, DTYPE_BF16)
+DOT_FUNCTIONS(dot_a4_f32, K_AFFINE4, DTYPE_F32)
+DOT_FUNCTIONS(dot_a4_f16, K_AFFINE4, DTYPE_F16)
+DOT_FUNCTIONS(dot_a4_bf16, K_AFFINE4, DTYPE_BF16)
+DOT_FUNCTIONS(dot_a8_f32, K_AFFINE8, DTYPE_F32)
+DOT_FUNCTIONS(dot_a8_f16, K_AFFINE8, DTYPE_F16)
+DOT_FUNCTIONS(dot_a8_bf16, K_AFFINE8, DTYPE_BF16)
 
 static void lin_dot(const lin_weight *w, size_t row0, size_t n, const float *const *x, unsigned m, float *const *y)
 {
@@ -165,12 +165,12 @@ static void lin_dot(const lin_weight *w, size_t row0, size_t n, const float *con
     }
     static dot_fn *const dense[][DOT_ROWS] = {
         [K_F32] = DOT_CASES(dot_f32), [K_F16] = DOT_CASES(dot_f16), [K_BF16] = DOT_CASES(dot_bf16)};
-    static dot_fn *const affine4[][DOT_ROWS] = {[K_FLOAT_F32]  = DOT_CASES(dot_a4_f32),
-                                                [K_FLOAT_F16]  = DOT_CASES(dot_a4_f16),
-                                                [K_FLOAT_BF16] = DOT_CASES(dot_a4_bf16)};
-    static dot_fn *const affine8[][DOT_ROWS] = {[K_FLOAT_F32]  = DOT_CASES(dot_a8_f32),
-                                                [K_FLOAT_F16]  = DOT_CASES(dot_a8_f16),
-                                                [K_FLOAT_BF16] = DOT_CASES(dot_a8_bf16)};
+    static dot_fn *const affine4[][DOT_ROWS] = {[DTYPE_F32]  = DOT_CASES(dot_a4_f32),
+                                                [DTYPE_F16]  = DOT_CASES(dot_a4_f16),
+                                                [DTYPE_BF16] = DOT_CASES(dot_a4_bf16)};
+    static dot_fn *const affine8[][DOT_ROWS] = {[DTYPE_F32]  = DOT_CASES(dot_a8_f32),
+                                                [DTYPE_F16]  = DOT_CASES(dot_a8_f16),
+                                                [DTYPE_BF16] = DOT_CASES(dot_a8_bf16)};
 #undef DOT_CASES
     dot_fn *const *fn = w->format == K_AFFINE4   ? affine4[w->scale_type]
                         : w->format == K_AFFINE8 ? affine8[w->scale_type]
@@ -180,14 +180,14 @@ static void lin_dot(const lin_weight *w, size_t row0, size_t n, const float *con
 
 /* ---- panels ---- */
 
-INLINE void expand_dense(const lin_weight *w, size_t row0, size_t n, float *panel, const k_float type)
+INLINE void expand_dense(const lin_weight *w, size_t row0, size_t n, float *panel, const dtype type)
 {
     for (size_t i = 0; i < w->cols; i += LANES)
         for (size_t r = 0; r < PANEL_ROWS; r++, panel += LANES)
             vf_store(panel, r < n ? load_float(w->data + (row0 + r) * w->row_bytes, type, i, w->cols) : vf_zero());
 }
 
-INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *panel, const bool four, const k_float type)
+INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *panel, const bool four, const dtype type)
 {
     const lin_layout lo       = lin_layout_of(w->format, w->group, w->cols);
     const size_t     n_groups = w->cols / w->group;
@@ -223,7 +223,7 @@ INLINE void expand_affine(const lin_weight *w, size_t row0, size_t n, float *pan
     }
 }
 
-INLINE void expand_typed(const lin_weight *w, size_t row0, size_t n, float *panel, const k_float type)
+INLINE void expand_typed(const lin_weight *w, size_t row0, size_t n, float *panel, const dtype type)
 {
     if (w->format == K_AFFINE4)
         expand_affine(w, row0, n, panel, true, type);
@@ -234,16 +234,16 @@ INLINE void expand_typed(const lin_weight *w, size_t row0, size_t n, float *pane
 static void lin_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
 {
     switch (w->format) {
-    case K_F32: expand_dense(w, row0, n, panel, K_FLOAT_F32); return;
-    case K_F16: expand_dense(w, row0, n, panel, K_FLOAT_F16); return;
-    case K_BF16: expand_dense(w, row0, n, panel, K_FLOAT_BF16); return;
+    case K_F32: expand_dense(w, row0, n, panel, DTYPE_F32); return;
+    case K_F16: expand_dense(w, row0, n, panel, DTYPE_F16); return;
+    case K_BF16: expand_dense(w, row0, n, panel, DTYPE_BF16); return;
     case K_AFFINE4:
     case K_AFFINE8: break;
     }
     switch (w->scale_type) {
-    case K_FLOAT_F32: expand_typed(w, row0, n, panel, K_FLOAT_F32); break;
-    case K_FLOAT_F16: expand_typed(w, row0, n, panel, K_FLOAT_F16); break;
-    case K_FLOAT_BF16: expand_typed(w, row0, n, panel, K_FLOAT_BF16); break;
+    case DTYPE_F32: expand_typed(w, row0, n, panel, DTYPE_F32); break;
+    case DTYPE_F16: expand_typed(w, row0, n, panel, DTYPE_F16); break;
+    default: expand_typed(w, row0, n, panel, DTYPE_BF16); break;
     }
 }
 

@@ -1,29 +1,23 @@
 /* kernels/cpu/scalar/linear.c - dot products over every storage format, in
  * plain C and in the order that linear_layout.h states. */
 #include "base/bytes.h"
-#include "base/half.h"
 #include "kernels/cpu/scalar/scalar.h"
+#include "quant/dense.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { NIBBLES = 8 };
 
-/* Element i of a row of floats in one of the three types; 0 beyond n. */
-static float float_at(const uint8_t *p, k_float type, size_t i, size_t n)
+/* Element i of a row of floats; 0 beyond n. */
+static float float_at(const uint8_t *p, dtype type, size_t i, size_t n)
 {
-    if (i >= n) return 0.0f;
-    switch (type) {
-    case K_FLOAT_F32: return load_f32(p + 4 * i);
-    case K_FLOAT_F16: return f16_to_f32(load_u16(p + 2 * i));
-    case K_FLOAT_BF16: return bf16_to_f32(load_u16(p + 2 * i));
-    }
-    return 0.0f;
+    return i < n ? dense_at(p, type, i) : 0.0f;
 }
 
-static k_float dense_type(k_format f)
+static dtype dense_type(k_format f)
 {
-    return f == K_F32 ? K_FLOAT_F32 : f == K_F16 ? K_FLOAT_F16 : K_FLOAT_BF16;
+    return f == K_F32 ? DTYPE_F32 : f == K_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
 /* The code that lane l of vector v of block b holds; 0 beyond the row. */
