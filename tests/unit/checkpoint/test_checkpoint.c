@@ -394,8 +394,7 @@ static void unannounced_mtp_is_passed_over(void **state)
     memset(taken, 0, sizeof taken);
     assert_non_null(checkpoint_find(c, CHECKPOINT_MTP, "norm.weight"));
     for (size_t i = 0; i < checkpoint_count(c); i++)
-        if (checkpoint_at(c, i)->part == CHECKPOINT_TRUNK)
-            (void)take(c, CHECKPOINT_TRUNK, checkpoint_at(c, i)->name);
+        if (checkpoint_at(c, i)->part == CHECKPOINT_TRUNK) (void)take(c, CHECKPOINT_TRUNK, checkpoint_at(c, i)->name);
     if (checkpoint_unexpected(c, taken, skip_none, &err) != WEIR_OK) fail_msg("%s", err.text);
     checkpoint_close(c);
 }
