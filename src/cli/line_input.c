@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <histedit.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,16 @@ static char *prompt(EditLine *e)
     const line_input *in;
     (void)el_get(e, EL_CLIENTDATA, &in);
     return in->more ? next : first;
+}
+
+/* Ctrl-C at the prompt.  It is a key there, not the terminal's signal, which would
+ * go unheard between two reads. */
+static unsigned char on_ctrl_c(EditLine *e, int key)
+{
+    (void)e;
+    (void)key;
+    (void)raise(SIGINT);
+    return CC_EOF; /* ends the line; terminal_interrupted() tells why */
 }
 
 /* $XDG_STATE_HOME/weir/history, its folders made; mem_free.  NULL: nowhere. */
@@ -71,6 +82,9 @@ static weir_status open_editor(line_input *in, weir_error *err)
     (void)el_set(in->edit, EL_EDITOR, "emacs");
     (void)el_set(in->edit, EL_HIST, history, in->history);
     (void)el_set(in->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    (void)el_set(in->edit, EL_ADDFN, "weir-interrupt", "drops the line", on_ctrl_c);
+    (void)el_set(in->edit, EL_BIND, "^C", "weir-interrupt", NULL);
+    (void)el_set(in->edit, EL_SETTY, "-d", "intr=", NULL);
     (void)history(in->history, &ev, H_SETSIZE, HISTORY_LINES);
     (void)history(in->history, &ev, H_SETUNIQUE, 1);
     in->history_path = make_history_path();

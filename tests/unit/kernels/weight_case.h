@@ -131,10 +131,11 @@ static inline double exact_dot(const weight_case *w, size_t r, const float *x, d
         const size_t at = r * w->cols + i;
         double       term, bias = 0.0;
         if (is_affine(w->form.format)) {
-            const unsigned code = w->form.format == K_AFFINE8 ? w->data[at] : w->data[at / 2] >> 4 * (at % 2) & 15u;
-            const size_t   g    = at / w->form.group;
-            term                = stored_float(w->scales, w->form.scale_type, g) * code;
-            bias                = stored_float(w->biases, w->form.scale_type, g);
+            const unsigned code =
+                w->form.format == K_AFFINE8 ? w->data[at] : (unsigned)w->data[at / 2] >> 4 * (at % 2) & 15u;
+            const size_t g = at / w->form.group;
+            term           = stored_float(w->scales, w->form.scale_type, g) * code;
+            bias           = stored_float(w->biases, w->form.scale_type, g);
         } else {
             term = stored_float(w->data, dense_type(w->form.format), at);
         }
