@@ -42,7 +42,8 @@ typedef struct weir_rows {
 typedef bool weir_rows_fn(void *user, const weir_rows *rows);
 
 /* Like append, and hands out the logits of every position, chunk by chunk;
- * with `hidden` also the residual stream after each layer. */
+ * with `hidden` also the residual stream after each layer.  WEIR_CANCELLED when
+ * `rows` stops the work before the last position; the chunk it was in is read. */
 WEIR_API weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, size_t n, bool hidden,
                                          weir_rows_fn *rows, void *user, weir_error *err);
 

@@ -140,10 +140,12 @@ static void hidden_free(hidden_rows *h)
     mem_free(h->layer);
 }
 
-/* Hands out the rows of the last step, HEAD_ROWS at a time; false: stop. */
-static bool hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_rows_fn *rows, void *user)
+/* Hands out the rows of the last step, HEAD_ROWS at a time; returns how many
+ * the callback saw before it asked to stop, or all n. */
+static uint32_t hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_rows_fn *rows, void *user, bool *stop)
 {
-    weir_engine *e = s->e;
+    weir_engine   *e     = s->e;
+    const uint64_t bytes = e->m.config.vocab_size * sizeof(float);
     for (uint32_t i = 0; i < n; i += HEAD_ROWS) {
         const uint32_t count = n - i < HEAD_ROWS ? n - i : HEAD_ROWS;
         model_head(&e->m, e->k, &e->w, e->rows + i, count);
@@ -153,12 +155,11 @@ static bool hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_ro
             for (uint32_t l = 0; l < h->n_layers; l++) h->layer[l] = h->data + l * h->stride + (size_t)i * h->width;
             r.hidden = h->layer;
         }
-        if (!rows(user, &r)) return false;
+        *stop = !rows(user, &r);
+        if (*stop) return i + count;
     }
-    const uint32_t last = (n - 1) % HEAD_ROWS;
-    e->k->buf_read(e->k, e->w.logits, last * e->m.config.vocab_size * sizeof(float), s->logits,
-                   e->m.config.vocab_size * sizeof(float));
-    return true;
+    e->k->buf_read(e->k, e->w.logits, (n - 1) % HEAD_ROWS * bytes, s->logits, bytes);
+    return n;
 }
 
 static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidden_rows *h, weir_rows_fn *rows,
@@ -168,11 +169,13 @@ static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidd
     for (uint32_t done = 0; done < n;) {
         const uint32_t now = n - done < s->e->info.chunk ? n - done : s->e->info.chunk;
         TRY(start_step(s, ids + done, now, h->data != NULL ? &tap : NULL, err));
-        const bool go_on = hand_out(s, now, h, rows, user);
-        if (!go_on) take_logits(s, now - 1);
+        bool           stop = false;
+        const uint32_t seen = hand_out(s, now, h, rows, user, &stop);
+        if (stop) take_logits(s, now - 1);
         TRY(finish_step(s, err));
+        if (stop && done + seen < n)
+            return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done + seen, n);
         done += now;
-        if (!go_on && done < n) return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, n);
     }
     return WEIR_OK;
 }
