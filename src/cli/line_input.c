@@ -1,4 +1,5 @@
 /* cli/line_input.c - reading messages; see line_input.h. */
+#define _GNU_SOURCE /* ppoll */
 #include "cli/line_input.h"
 
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 enum { HISTORY_LINES = 1000, PATH_LIMIT = 4096, PASTE_MS = 20 };
 
@@ -34,14 +36,41 @@ static char *prompt(EditLine *e)
     return in->more ? next : first;
 }
 
-/* Ctrl-C at the prompt.  It is a key there, not the terminal's signal, which would
- * go unheard between two reads. */
-static unsigned char on_ctrl_c(EditLine *e, int key)
+/* Waits for input; false when Ctrl-C came first.  The signal is let in only
+ * while waiting, so that one between looking and waiting is not slept through:
+ * libedit's own reader retries after it. */
+static bool wait_for_key(void)
 {
+    sigset_t      interrupt, before;
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    (void)sigemptyset(&interrupt);
+    (void)sigaddset(&interrupt, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &interrupt, &before);
+    int n = -1;
+    while (!terminal_interrupted() && (n = ppoll(&p, 1, NULL, &before)) < 0 && errno == EINTR) continue;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return n > 0;
+}
+
+/* The next character for libedit: 1, 0 at the end, -1 after Ctrl-C or an error.
+ * Bytes that are no character of the locale are passed over. */
+static int read_key(EditLine *e, wchar_t *out)
+{
+    mbstate_t state = {0};
     (void)e;
-    (void)key;
-    (void)raise(SIGINT);
-    return CC_EOF; /* ends the line; terminal_interrupted() tells why */
+    while (wait_for_key()) {
+        char          byte;
+        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n == 0) return 0;
+        if (n < 0 && errno != EINTR && errno != EAGAIN) return -1;
+        if (n < 0) continue;
+        const size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == (size_t)-1)
+            state = (mbstate_t){0};
+        else if (used != (size_t)-2)
+            return 1;
+    }
+    return -1;
 }
 
 /* $XDG_STATE_HOME/weir/history, its folders made; mem_free.  NULL: nowhere. */
@@ -82,9 +111,7 @@ static weir_status open_editor(line_input *in, weir_error *err)
     (void)el_set(in->edit, EL_EDITOR, "emacs");
     (void)el_set(in->edit, EL_HIST, history, in->history);
     (void)el_set(in->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
-    (void)el_set(in->edit, EL_ADDFN, "weir-interrupt", "drops the line", on_ctrl_c);
-    (void)el_set(in->edit, EL_BIND, "^C", "weir-interrupt", NULL);
-    (void)el_set(in->edit, EL_SETTY, "-d", "intr=", NULL);
+    (void)el_set(in->edit, EL_GETCFN, read_key);
     (void)history(in->history, &ev, H_SETSIZE, HISTORY_LINES);
     (void)history(in->history, &ev, H_SETUNIQUE, 1);
     in->history_path = make_history_path();

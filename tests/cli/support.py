@@ -24,7 +24,6 @@ def environment(folder, **extra):
     """An environment that holds nothing of the machine's own caches and state."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "xterm", "LC_ALL": "C.UTF-8"}
     env.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
-    env["LSAN_OPTIONS"] = f"suppressions={SOURCE}/tests/cli/libedit.supp:print_suppressions=0"
     env.update({k: str(v) for k, v in extra.items()})
     return env
 
