@@ -161,6 +161,7 @@ class Interactive(Case):
         t.until(PROMPT)
         t.line(f"/save {saved}")
         t.until(rb"saved")
+        t.until(PROMPT)  # before it the key would be the terminal's, not the editor's
         t.keys(CTRL_D)
         t.leave()
         talk = json.loads(saved.read_text())["messages"]
