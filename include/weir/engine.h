@@ -51,7 +51,7 @@ typedef struct weir_fit {
     uint64_t kv_bytes_per_token;       /* of one sequence */
     uint64_t state_bytes_per_sequence; /* convolution tails and recurrent state */
     uint64_t workspace_bytes;
-    uint64_t total_bytes; /* weights + max_sequences * (kv * max_context + state) + workspace */
+    uint64_t total_bytes; /* weights + workspace + max_sequences * ((kv + 4) * max_context + state); 4: the token ids */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;

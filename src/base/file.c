@@ -14,7 +14,7 @@ weir_status file_read(char **out, size_t *len, const char *path, size_t max, wei
 {
     *out         = NULL;
     *len         = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us waiting */
     if (fd < 0) return status_fail(err, WEIR_IO, "%s: %s", path, strerror(errno));
 
     weir_status st  = WEIR_OK;
@@ -57,15 +57,21 @@ done:
 
 weir_status file_create(file_writer *w, const char *path, weir_error *err)
 {
-    *w             = (file_writer){0};
-    const size_t n = strlen(path) + sizeof ".XXXXXX";
-    w->path        = mem_strdup(path);
-    w->temporary   = mem_alloc(n, 1);
+    *w = (file_writer){0};
+    /* The rename would put a file where a device was, or where a link was. */
+    struct stat sb;
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))
+        return status_fail(err, WEIR_IO, "%s: expected a regular file or none", path);
+    char        *target = realpath(path, NULL); /* NULL: none yet */
+    const size_t n      = strlen(target != NULL ? target : path) + sizeof ".XXXXXX";
+    w->path             = mem_strdup(target != NULL ? target : path);
+    w->temporary        = mem_alloc(n, 1);
+    free(target);
     if (w->path == NULL || w->temporary == NULL) {
         file_abandon(w);
         return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
     }
-    (void)snprintf(w->temporary, n, "%s.XXXXXX", path);
+    (void)snprintf(w->temporary, n, "%s.XXXXXX", w->path);
     const int fd = mkstemp(w->temporary);
     if (fd < 0) {
         const int e = errno;

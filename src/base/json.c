@@ -9,12 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Jansson allows a depth of 2048 and recurses; this scan bounds the depth
- * before any of that.  Strings are skipped, everything else is left to the parser. */
-static bool depth_within(const char *s, size_t n, unsigned max)
+/* Jansson allows a depth of 2048 and recurses, and a value of two bytes costs
+ * it dozens: this scan bounds both before any of that.  Strings are skipped,
+ * everything else is left to the parser. */
+static bool within_limits(const char *s, size_t n, unsigned max_depth, unsigned *depth_found, size_t *values)
 {
     unsigned depth     = 0;
     bool     in_string = false;
+    *values            = 1;
+    *depth_found       = 0;
     for (size_t i = 0; i < n; i++) {
         if (in_string) {
             if (s[i] == '\\')
@@ -24,9 +27,13 @@ static bool depth_within(const char *s, size_t n, unsigned max)
         } else if (s[i] == '"') {
             in_string = true;
         } else if (s[i] == '{' || s[i] == '[') {
-            if (++depth > max) return false;
+            ++*values;
+            if (++depth > *depth_found) *depth_found = depth;
+            if (depth > max_depth) return false;
         } else if ((s[i] == '}' || s[i] == ']') && depth > 0) {
             depth--;
+        } else if (s[i] == ',') {
+            if (++*values > JSON_MAX_VALUES) return false;
         }
     }
     return true;
@@ -36,8 +43,12 @@ weir_status json_parse(json_doc *out, const char *text, size_t len, const char *
 {
     *out = (json_doc){0};
     if (!utf8_valid(text, len)) return status_fail(err, WEIR_FORMAT, "%s: expected UTF-8 text", name);
-    if (!depth_within(text, len, depth))
-        return status_fail(err, WEIR_FORMAT, "%s: JSON nested deeper than %u levels", name, depth);
+    unsigned deepest;
+    size_t   values;
+    if (!within_limits(text, len, depth, &deepest, &values))
+        return deepest > depth
+                   ? status_fail(err, WEIR_FORMAT, "%s: JSON nested deeper than %u levels", name, depth)
+                   : status_fail(err, WEIR_FORMAT, "%s: JSON of more than %d values", name, JSON_MAX_VALUES);
     json_error_t je;
     json_t      *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     if (root == NULL)

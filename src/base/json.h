@@ -16,10 +16,10 @@ typedef struct json_doc {
     json_t *root;
 } json_doc;
 
-enum { JSON_MAX_DEPTH = 64 };
+enum { JSON_MAX_DEPTH = 64, JSON_MAX_VALUES = 1000000 };
 
 /* Parses text (no NUL needed behind it): one JSON value of nesting depth at
- * most `depth`, valid UTF-8, no duplicate keys.  `name` is for messages. */
+ * most `depth` and at most JSON_MAX_VALUES values, valid UTF-8, no duplicate keys.  `name` is for messages. */
 weir_status json_parse(json_doc *out, const char *text, size_t len, const char *name, unsigned depth, weir_error *err);
 /* Reads and parses a file of at most max_bytes. */
 weir_status json_load(json_doc *out, const char *path, size_t max_bytes, unsigned depth, weir_error *err);

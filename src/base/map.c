@@ -14,7 +14,7 @@
 weir_status file_map_open(file_map *out, const char *path, weir_error *err)
 {
     *out         = (file_map){0};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not keep us waiting */
     if (fd < 0) return status_fail(err, WEIR_IO, "%s: %s", path, strerror(errno));
 
     weir_status st   = WEIR_OK;

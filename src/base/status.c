@@ -24,6 +24,18 @@ const char *weir_version(void)
     return VERSION_STR(WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR, WEIR_VERSION_PATCH);
 }
 
+/* Messages quote names and values from files, and messages go to terminals:
+ * control characters (C0, DEL, and C1 as UTF-8 has them) become '?'. */
+static void make_printable(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++) {
+        if (*p < 0x20 || *p == 0x7F)
+            *p = '?';
+        else if (p[0] == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0)
+            p[0] = p[1] = '?';
+    }
+}
+
 weir_status status_fail(weir_error *err, weir_status st, const char *fmt, ...)
 {
     if (err == NULL) return st;
@@ -32,6 +44,7 @@ weir_status status_fail(weir_error *err, weir_status st, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
+    make_printable(err->text);
     return st;
 }
 
@@ -45,6 +58,7 @@ weir_status status_prefix(weir_error *err, weir_status st, const char *fmt, ...)
     va_end(ap);
     const size_t n = strnlen(text, sizeof text - 1);
     (void)snprintf(text + n, sizeof text - n, ": %s", err->text);
+    make_printable(text);
     memcpy(err->text, text, sizeof text);
     err->status = st;
     return st;

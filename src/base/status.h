@@ -4,7 +4,8 @@
 
 #include "weir/base.h"
 
-/* Fills `err` (may be NULL) and returns `st`, so that failing is one line. */
+/* Fills `err` (may be NULL) and returns `st`, so that failing is one line.
+ * Control characters in the message, which may quote a file, become '?'. */
 __attribute__((cold, format(printf, 3, 4))) weir_status status_fail(weir_error *err, weir_status st, const char *fmt,
                                                                     ...);
 

@@ -23,7 +23,7 @@ enum {
     CONFIG_MAX_EXPERTS = 4096,
     CONFIG_MAX_CONV    = 16,
     CONFIG_MAX_EOS     = 32,
-    CONFIG_MAX_FILE    = 64 << 20 /* bytes of a JSON file */
+    CONFIG_MAX_FILE    = 4 << 20 /* bytes of a JSON file */
 };
 
 #define CONFIG_NO_TOKEN UINT32_MAX /* a token id that the file does not give */

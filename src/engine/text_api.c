@@ -124,7 +124,10 @@ static weir_status render(const weir_model *m, const chat_request *r, weir_promp
 {
     chat_prompt p;
     TRY(chat_render(m->chat, r, NULL, &p, err));
-    const weir_status st = encode(m, p.text.text, p.text.len, p.text.untrusted, true, &out->ids, err);
+    weir_status st = encode(m, p.text.text, p.text.len, p.text.untrusted, true, &out->ids, err);
+    if (st == WEIR_OK && out->ids.n == 0)
+        st = status_fail(err, WEIR_FORMAT, "%s: chat template: expected a prompt, found nothing rendered",
+                         checkpoint_path(m->c));
     if (st == WEIR_OK) {
         out->text          = p.text.text;
         out->text_len      = p.text.len;

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ISAS = 4, MAX_THREADS = 4, LEAST_LENGTH = 6, MAX_DETOUR = 24 };
+enum { MAX_ISAS = 4, MAX_THREADS = 4, LEAST_LENGTH = 6, SHORT_LENGTH = 48, MAX_DETOUR = 24 };
 /* Past the first border between partitions of attention (K_PARTITION), time permitting. */
 enum { MAX_LENGTH = K_PARTITION + 3 * K_PAGE };
 
@@ -42,17 +42,29 @@ static digest digest_of(const float *x, size_t n)
 }
 
 typedef struct verifier {
-    const weir_model   *m;
-    const char         *kv;
-    uint32_t            vocab, length; /* tokens of the sequence compared */
-    uint32_t           *ids;           /* [MAX_LENGTH] */
-    digest             *truth;         /* [length] */
-    const char         *isas[MAX_ISAS];
-    size_t              n_isas;
-    weir_engine        *engines[MAX_ISAS][MAX_THREADS];
-    uint64_t            seed, end; /* when the budget is spent, in clock_ns() */
-    weir_verify_result *out;
+    const weir_model        *m;
+    const char              *kv;
+    uint32_t                 vocab, length; /* tokens of the sequence compared */
+    uint32_t                *ids;           /* [MAX_LENGTH] */
+    digest                  *truth;         /* [length] */
+    const char              *isas[MAX_ISAS];
+    size_t                   n_isas;
+    weir_engine             *engines[MAX_ISAS][MAX_THREADS];
+    uint64_t                 seed, end; /* when the budget is spent, in clock_ns() */
+    weir_verify_result      *out;
+    weir_verify_progress_fn *progress;
+    void                    *user;
+    uint64_t                 start;
+    bool                     stopped; /* the caller asked to stop */
 } verifier;
+
+/* True when time is up or the caller has had enough. */
+static bool over(verifier *v)
+{
+    const uint64_t now = clock_ns();
+    if (!v->stopped && v->progress != NULL) v->stopped = !v->progress(v->user, (double)(now - v->start) * 1e-9, v->out);
+    return v->stopped || now >= v->end;
+}
 
 /* splitmix64, as in Steele, Lea and Flood, 2014 */
 static uint32_t below(uint64_t *seed, uint32_t n)
@@ -88,7 +100,7 @@ static weir_status dull_run(verifier *v, uint64_t deadline, weir_error *err)
     TRY(weir_sequence_new(&s, e, err));
     weir_status st = WEIR_OK;
     uint32_t    n  = 0;
-    while (st == WEIR_OK && n < v->length && (n < LEAST_LENGTH || clock_ns() < deadline)) {
+    while (st == WEIR_OK && n < v->length && !over(v) && (n < LEAST_LENGTH || clock_ns() < deadline)) {
         st = weir_sequence_append(s, &v->ids[n], 1, NULL, NULL, err);
         if (st == WEIR_OK) v->truth[n] = digest_of(weir_sequence_logits(s), v->vocab);
         n++;
@@ -168,12 +180,14 @@ static weir_status detour(schedule *c, weir_error *err)
 
 static weir_status run_schedule(schedule *c, weir_error *err)
 {
-    const uint32_t length = c->v->length;
+    /* Every other schedule is short, so that a small budget tries everything. */
+    const uint32_t whole = c->v->length, most = whole < SHORT_LENGTH ? whole : SHORT_LENGTH;
+    const uint32_t length = below(&c->seed, 2) == 0 ? whole : 1 + below(&c->seed, most);
     /* Most cuts are short: there the paths differ most. */
     const uint32_t longest = below(&c->seed, 3) == 0 ? length : 1 + below(&c->seed, 12);
     uint32_t       cuts    = 0;
     /* What a schedule saw before time ran out is compared and counts. */
-    while (weir_sequence_length(c->s) < length && (cuts == 0 || clock_ns() < c->v->end)) {
+    while (weir_sequence_length(c->s) < length && (cuts == 0 || !over(c->v))) {
         const uint32_t at = weir_sequence_length(c->s), left = length - at;
         const uint32_t n = 1 + below(&c->seed, longest);
         if (at > 0 && below(&c->seed, 8) == 0) TRY(detour(c, err));
@@ -219,15 +233,15 @@ static weir_status one_schedule(verifier *v, weir_error *err)
     return WEIR_OK;
 }
 
-static weir_status run_all(verifier *v, double budget, weir_verify_progress_fn *progress, void *user, weir_error *err)
+static weir_status run_all(verifier *v, double budget, weir_error *err)
 {
-    const uint64_t start = clock_ns();
-    v->end               = start + (uint64_t)(budget * 1e9);
-    TRY(dull_run(v, start + (v->end - start) / 3, err));
-    do {
+    v->start = clock_ns();
+    v->end   = v->start + (uint64_t)(budget * 1e9);
+    TRY(dull_run(v, v->start + (v->end - v->start) / 3, err));
+    while (!v->stopped && v->length > 0) {
         TRY(one_schedule(v, err));
-        if (progress != NULL && !progress(user, (double)(clock_ns() - start) * 1e-9, v->out)) break;
-    } while (clock_ns() < v->end);
+        if (over(v)) break;
+    }
     return WEIR_OK;
 }
 
@@ -238,7 +252,13 @@ weir_status weir_verify(const weir_model *m, double budget_seconds, uint64_t see
     for (int i = 0; i < INVARIANTS; i++) out->invariants[i].name = invariant_names[i];
     if (!(budget_seconds > 0 && budget_seconds < 1e6))
         return status_fail(err, WEIR_INVALID, "budget: expected 0 to 1e6 seconds, found %g", budget_seconds);
-    verifier v = {.m = m, .kv = kv, .vocab = checkpoint_config(m->c)->vocab_size, .seed = seed, .out = out};
+    verifier v = {.m        = m,
+                  .kv       = kv,
+                  .vocab    = checkpoint_config(m->c)->vocab_size,
+                  .seed     = seed,
+                  .out      = out,
+                  .progress = progress,
+                  .user     = user};
     v.n_isas   = kernels_isas(v.isas, MAX_ISAS);
     /* A length that differs from seed to seed, so that page and block borders are met at random. */
     v.length       = MAX_LENGTH - below(&v.seed, 2 * K_PAGE);
@@ -247,7 +267,7 @@ weir_status weir_verify(const weir_model *m, double budget_seconds, uint64_t see
     weir_status st = WEIR_OK;
     if (v.ids == NULL || v.truth == NULL) st = status_fail(err, WEIR_NO_MEMORY, "verify: out of memory");
     for (uint32_t i = 0; st == WEIR_OK && i < v.length; i++) v.ids[i] = below(&v.seed, v.vocab);
-    if (st == WEIR_OK) st = run_all(&v, budget_seconds, progress, user, err);
+    if (st == WEIR_OK) st = run_all(&v, budget_seconds, err);
     for (size_t i = 0; i < MAX_ISAS; i++)
         for (size_t t = 0; t < MAX_THREADS; t++) weir_engine_close(v.engines[i][t]);
     mem_free(v.ids);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_CONFIG = 64 * 1024 * 1024 };
+enum { MAX_CONFIG = 8 * 1024 * 1024 };
 
 static weir_status parse_file(template **out, const char *path, weir_error *err)
 {

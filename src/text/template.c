@@ -18,7 +18,7 @@ enum { PARSE_MEMORY = 64 * 1024 * 1024, MAX_NAME = 200 };
 
 static const template_options defaults = {
     .max_steps  = 50 * 1000 * 1000,
-    .max_memory = 256 * 1024 * 1024,
+    .max_memory = 64 * 1024 * 1024,
     .max_output = 64 * 1024 * 1024,
 };
 

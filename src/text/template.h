@@ -38,7 +38,7 @@ typedef struct template_var {
 /* 0 stands for the default. */
 typedef struct template_options {
     uint64_t max_steps;  /* 50 million: syntax nodes run, and bytes handled / 64 */
-    size_t   max_memory; /* 256 MiB */
+    size_t   max_memory; /* 64 MiB */
     size_t   max_output; /* 64 MiB */
     int64_t  now;        /* seconds since 1970 for strftime_now; 0: the clock */
 } template_options;

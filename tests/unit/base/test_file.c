@@ -90,15 +90,55 @@ static void a_failed_commit_leaves_nothing_behind(void **state)
 {
     (void)state;
     (void)unlink(path);
-    assert_int_equal(mkdir(path, 0700), 0); /* rename cannot replace a folder with a file */
     file_writer w;
     weir_error  err;
     assert_int_equal(file_create(&w, path, NULL), WEIR_OK);
+    assert_int_equal(mkdir(path, 0700), 0); /* rename cannot replace a folder with a file */
     assert_int_equal(file_commit(&w, &err), WEIR_IO);
     assert_non_null(strstr(err.text, path));
     assert_int_equal(files_in_folder(), 1);
     assert_true(file_is_dir(path) && !file_exists(path));
     assert_int_equal(rmdir(path), 0);
+}
+
+/* A rename would put a plain file where they were. */
+static void devices_folders_and_pipes_are_refused(void **state)
+{
+    (void)state;
+    const char *others[] = {"/dev/null", folder, path};
+    file_writer w;
+    weir_error  err;
+    char       *text;
+    size_t      n;
+    file_map    map;
+    (void)unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file_create(&w, others[i], &err), WEIR_IO);
+        assert_non_null(strstr(err.text, "regular file"));
+    }
+    /* Nobody writes to the pipe: reading must not wait for someone. */
+    assert_int_equal(file_read(&text, &n, path, 1000, &err), WEIR_FORMAT);
+    assert_int_equal(file_map_open(&map, path, &err), WEIR_FORMAT);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void a_link_stays_and_its_target_is_written(void **state)
+{
+    (void)state;
+    put("old");
+    char *link = mem_alloc(strlen(path) + 6, 1);
+    (void)sprintf(link, "%s.link", path);
+    assert_int_equal(symlink(path, link), 0);
+    file_writer w;
+    assert_int_equal(file_create(&w, link, NULL), WEIR_OK);
+    assert_int_equal(file_write(&w, "new", 3, NULL), WEIR_OK);
+    assert_int_equal(file_commit(&w, NULL), WEIR_OK);
+    check_content("new");
+    struct stat sb;
+    assert_true(lstat(link, &sb) == 0 && S_ISLNK(sb.st_mode));
+    assert_int_equal(unlink(link), 0);
+    mem_free(link);
 }
 
 static void permissions_follow_the_mask(void **state)
@@ -227,6 +267,8 @@ int main(void)
         cmocka_unit_test(a_commit_replaces_the_file),
         cmocka_unit_test(an_abandoned_write_leaves_the_old_file),
         cmocka_unit_test(a_failed_commit_leaves_nothing_behind),
+        cmocka_unit_test(devices_folders_and_pipes_are_refused),
+        cmocka_unit_test(a_link_stays_and_its_target_is_written),
         cmocka_unit_test(permissions_follow_the_mask),
         cmocka_unit_test(writers_without_memory_or_folder),
         cmocka_unit_test(reading_has_limits),

@@ -62,6 +62,17 @@ static void long_texts_are_cut(void **state)
     assert_null(strchr(err.text, ':'));
 }
 
+/* Names out of files end up on terminals. */
+static void control_characters_are_replaced(void **state)
+{
+    (void)state;
+    weir_error err;
+    (void)status_fail(&err, WEIR_FORMAT, "a\x1b[2J\n%s", "\x7f\xc2\x9b \xc3\xa9 \xc2\xa0");
+    assert_string_equal(err.text, "a?[2J???? \xc3\xa9 \xc2\xa0");
+    (void)status_prefix(&err, WEIR_FORMAT, "f\r");
+    assert_string_equal(err.text, "f?: a?[2J???? \xc3\xa9 \xc2\xa0");
+}
+
 static weir_status pass_up(weir_status st)
 {
     TRY(st);
@@ -82,6 +93,7 @@ int main(void)
         cmocka_unit_test(failing_fills_the_error),
         cmocka_unit_test(prefixes_stack_up),
         cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(control_characters_are_replaced),
         cmocka_unit_test(try_passes_failures_up),
     };
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);
