@@ -52,7 +52,7 @@ static bool parse_whole(const arg_option *o, const char *text, uint64_t *out, ar
     const uint64_t value = strtoull(text, &end, 10);
     /* strtoull takes blanks, signs and wraps "-1": only digits may come here. */
     const bool digits = text[0] >= '0' && text[0] <= '9' && *end == '\0';
-    if (!digits || errno != 0 || (double)value < o->min || (double)value > o->max)
+    if (!digits || errno != 0 || value < (uint64_t)o->min || value > (uint64_t)o->max)
         return refuse(res, "%s: expected a whole number from %.0f to %.0f, found \"%.60s\"", o->name, o->min, o->max,
                       text);
     *out = value;
@@ -61,11 +61,11 @@ static bool parse_whole(const arg_option *o, const char *text, uint64_t *out, ar
 
 static bool parse_real(const arg_option *o, const char *text, double *out, arg_result *res)
 {
-    char *end;
-    errno              = 0;
+    char        *end;
     const double value = strtod(text, &end);
     const bool   shape = text[0] != '\0' && strspn(text, "0123456789.eE+-") == strlen(text) && *end == '\0';
-    if (!shape || errno != 0 || !isfinite(value) || value < o->min || value > o->max)
+    /* What is too small for a double is nearly 0, what is too large infinite. */
+    if (!shape || !isfinite(value) || value < o->min || value > o->max)
         return refuse(res, "%s: expected a number from %g to %g, found \"%.60s\"", o->name, o->min, o->max, text);
     *out = value;
     return true;

@@ -10,12 +10,14 @@
 
 int cli_usage(const char *fmt, ...)
 {
+    char    text[1024];
     va_list ap;
     va_start(ap, fmt);
-    (void)fputs("weir: ", stderr);
-    (void)vfprintf(stderr, fmt, ap);
-    (void)fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    (void)fputs("weir: ", stderr);
+    (void)cli_put_clean(stderr, text, strlen(text));
+    (void)fputc('\n', stderr);
     return CLI_USAGE;
 }
 
@@ -58,6 +60,29 @@ int cli_print_json(json_t *object)
     }
     (void)fputc('\n', stdout);
     return cli_flush();
+}
+
+/* The code of a control character, or of a byte that is none; -1: as it is. */
+static int control_code(const char *s, size_t len)
+{
+    const unsigned char first = (unsigned char)s[0];
+    if (len == 0 || first == 0x7F || (first < 0x20 && first != '\n' && first != '\t')) return first;
+    return first == 0xC2 && (unsigned char)s[1] < 0xA0 ? (unsigned char)s[1] : -1;
+}
+
+size_t cli_put_clean(FILE *f, const char *bytes, size_t n)
+{
+    size_t written = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t len  = utf8_sequence(bytes + i, n - i);
+        const int    code = control_code(bytes + i, len);
+        if (code < 0)
+            written += fwrite(bytes + i, 1, len, f);
+        else if (fprintf(f, "\\x%02x", (unsigned)code) > 0)
+            written += 4;
+        i += len > 0 ? len : 1;
+    }
+    return written;
 }
 
 json_t *cli_json_text(const char *bytes, size_t n)

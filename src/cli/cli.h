@@ -11,6 +11,7 @@
 #include "weir/base.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 /* Exit codes; scripts rely on them. */
 enum {
@@ -46,6 +47,11 @@ int cli_fail_output(const weir_error *err);
 int cli_print_json(json_t *object);
 /* The end of a command that printed: CLI_FAILED when stdout could not be written. */
 int cli_flush(void);
+
+/* Writes what came from outside so that it cannot steer a terminal: control
+ * characters but newline and tab, and bytes that are no UTF-8, come as \xNN.
+ * Whole characters only.  Returns how many bytes were written. */
+size_t cli_put_clean(FILE *f, const char *bytes, size_t n);
 
 /* A JSON string of bytes that need not be UTF-8: others come as U+FFFD.  NULL
  * without memory. */

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 static const arg_option bench_options[] = {
@@ -65,7 +66,9 @@ static int print_table(const measure_plan *p, const measure_report *report, cons
     weir_model_info  model;
     weir_engine_get_info(p->engine, &info);
     weir_model_get_info(p->model, &model);
-    (void)printf("model    %s, %s, %.1f MB\n", model.path, model.weight_format, (double)model.weights_bytes * 1e-6);
+    (void)fputs("model    ", stdout);
+    (void)cli_put_clean(stdout, model.path, strlen(model.path));
+    (void)printf(", %s, %.1f MB\n", model.weight_format, (double)model.weights_bytes * 1e-6);
     (void)printf("engine   %s, %s, %" PRIu32 " threads, kv %s\n", info.device, info.isa, info.threads, info.kv);
     (void)printf("floors   read %.1f GB/s, fused multiply-add %.1f GFLOP/s\n\n", sum->read_gbps, sum->fma_gflops);
     (void)printf("%-8s %7s %7s %6s %11s %11s %11s %9s\n", "kind", "tokens", "depth", "batch", "tok/s", "ms median",
@@ -139,9 +142,10 @@ const command cmd_bench = {
     .name    = "bench",
     .summary = "measure speed, and how near it is to what the machine can do",
     .usage   = "[MODEL | --shape S --format F] [options]",
-    .details = "First what this machine can do at most (reading memory, multiplying), then loading, reading\n"
-               "a prompt, generating, and windows of a few tokens.  \"of floor\" is the least possible time\n"
-               "divided by the median: 100% cannot be beaten.\n",
+    .details = "Loading, reading a prompt, windows of a few tokens, generating; then what this machine can\n"
+               "do at most (reading memory, multiplying).  \"of floor\" is the least time that allows,\n"
+               "divided by the median.  It can exceed 100%: a small model stays in the CPU's caches, and\n"
+               "what the machine can do varies from one moment to the next.\n",
     .model   = CLI_MODEL_OPTIONAL,
     .groups  = groups,
     .run     = bench,

@@ -67,6 +67,10 @@ static void do_reset(chat *c, const char *argument)
 {
     (void)argument;
     conversation_clear(&c->talk);
+    weir_sequence_reset(c->s->sequence);
+    c->reading       = (conversation_reading){0};
+    c->reply_tokens  = 0;
+    c->reply_seconds = 0.0;
     remark(c, "conversation forgotten");
 }
 
@@ -111,10 +115,13 @@ static void do_stats(chat *c, const char *argument)
     (void)printf("messages   %zu\n", json_array_size(c->talk.messages));
     (void)printf("context    %" PRIu32 " of %" PRIu32 " tokens\n", weir_sequence_length(c->s->sequence),
                  info.max_context);
-    (void)printf("last turn  %" PRIu32 " tokens cached, %" PRIu32 " read at %.1f tok/s, %" PRIu32
-                 " generated at %.1f tok/s\n",
-                 c->reading.kept, read, per_second(read, c->reading.seconds), c->reply_tokens,
-                 per_second(c->reply_tokens, c->reply_seconds));
+    if (c->reading.prompt == 0)
+        (void)printf("last turn  none\n");
+    else
+        (void)printf("last turn  %" PRIu32 " tokens cached, %" PRIu32 " read at %.1f tok/s, %" PRIu32
+                     " generated at %.1f tok/s\n",
+                     c->reading.kept, read, per_second(read, c->reading.seconds), c->reply_tokens,
+                     per_second(c->reply_tokens, c->reply_seconds));
     if (weir_engine_fit(c->s->model, &e, &fit, &err) == WEIR_OK)
         (void)printf("memory     weights %.1f MB, keys and values %.1f kB a token, state %.1f MB\n",
                      (double)fit.weights_bytes * 1e-6, (double)fit.kv_bytes_per_token * 1e-3,
@@ -166,13 +173,18 @@ static void run_chat_command(chat *c, const char *line)
 {
     const size_t n        = strcspn(line, " \t\n");
     const char  *argument = line + n + strspn(line + n, " \t\n");
+    weir_error   err;
     for (size_t i = 0; i < N_CHAT_COMMANDS; i++) {
-        if (strlen(chat_commands[i].name) == n && strncmp(chat_commands[i].name, line, n) == 0) {
+        if (strlen(chat_commands[i].name) != n || strncmp(chat_commands[i].name, line, n) != 0) continue;
+        if (chat_commands[i].argument[0] != '\0' || argument[0] == '\0') {
             chat_commands[i].run(c, argument);
             return;
         }
+        (void)status_fail(&err, WEIR_INVALID, "/%s: expected nothing behind it, found \"%.40s\"", chat_commands[i].name,
+                          argument);
+        complain(c, &err);
+        return;
     }
-    weir_error err;
     (void)status_fail(&err, WEIR_INVALID, "unknown command \"/%.*s\"; /help lists them", (int)(n < 40 ? n : 40), line);
     complain(c, &err);
 }
@@ -240,7 +252,9 @@ static void chat_loop(chat *c, line_input *in)
 {
     str message;
     str_init(&message, MESSAGE_MAX);
-    while (!c->over) {
+    while (!c->over && !terminal_ended()) {
+        /* A write that Ctrl-C cut short is no failure of stdout. */
+        if (terminal_interrupted()) clearerr(stdout);
         terminal_interrupt_clear();
         const line_result got = line_input_read(in, &message);
         if (got == LINE_END) break;
@@ -271,7 +285,7 @@ int chat_run(session *s, const options *o, const weir_sample_params *sample)
         chat_loop(&c, in);
         code = cli_flush();
         /* A person has seen what went wrong; a script asks the exit code. */
-        if (c.failed && !terminal_stdin()) code = CLI_FAILED;
+        if (terminal_ended() || (c.failed && !terminal_stdin())) code = CLI_FAILED;
     }
     line_input_close(in);
     conversation_free(&c.talk);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 static const arg_option fit_options[] = {
-    {"--parallel", NULL, ARG_U32, offsetof(options, parallel), 0, "N", 1, 65536, "sequences at once (default: 1)"},
+    {"--parallel", NULL, ARG_U32, offsetof(options, parallel), 0, "N", 1, 4096, "sequences at once (default: 1)"},
 };
 static const arg_group        fit_group = ARG_GROUP("Options", fit_options);
 static const arg_group *const groups[]  = {&fit_group, &options_common, NULL};

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const arg_option inspect_options[] = {
     {"--tensors", NULL, ARG_FLAG, offsetof(options, tensors), 0, NULL, 0, 0, "list every tensor (--json always does)"},
@@ -87,12 +88,21 @@ static const char *yes_no(bool b)
     return b ? "yes" : "no";
 }
 
+/* A text from the checkpoint, filled up to `width`, and a blank. */
+static void put_column(const char *text, size_t width)
+{
+    const size_t n = cli_put_clean(stdout, text, strlen(text));
+    (void)printf("%*s", (int)(n < width ? width - n + 1 : 1), "");
+}
+
 static void print_tensors(const weir_model *m, uint32_t n)
 {
     weir_tensor_info t;
     (void)printf("\n%-64s %-8s %14s  shape\n", "tensor", "dtype", "bytes");
     for (uint32_t k = 0; k < n && weir_model_get_tensor(m, k, &t) == WEIR_OK; k++) {
-        (void)printf("%-64s %-8s %14" PRIu64 "  [", t.name, t.dtype, t.bytes);
+        put_column(t.name, 64);
+        put_column(t.dtype, 8);
+        (void)printf("%14" PRIu64 "  [", t.bytes);
         for (uint32_t d = 0; d < t.rank; d++) (void)printf("%s%" PRIu64, d > 0 ? ", " : "", t.shape[d]);
         (void)fputs("]\n", stdout);
     }
@@ -102,9 +112,11 @@ static void print_summary(const weir_model *m, const weir_model_info *i)
 {
     weir_sampling_defaults d;
     weir_model_get_sampling(m, &d);
-    (void)printf("path              %s\n", i->path);
-    (void)printf("model             %s, %s, %.2f M parameters", i->model_type, i->moe ? "mixture of experts" : "dense",
-                 (double)i->parameters * 1e-6);
+    (void)fputs("path              ", stdout);
+    (void)cli_put_clean(stdout, i->path, strlen(i->path));
+    (void)fputs("\nmodel             ", stdout);
+    (void)cli_put_clean(stdout, i->model_type, strlen(i->model_type));
+    (void)printf(", %s, %.2f M parameters", i->moe ? "mixture of experts" : "dense", (double)i->parameters * 1e-6);
     if (i->moe) (void)printf(" (%.2f M for a token)", (double)i->active_parameters * 1e-6);
     (void)printf("\nlayers            %" PRIu32 ": %" PRIu32 " gated DeltaNet, %" PRIu32 " attention\n", i->n_layers,
                  i->n_layers - i->n_attention_layers, i->n_attention_layers);

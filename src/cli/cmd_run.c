@@ -141,6 +141,11 @@ static int one_reply(session *s, const options *o, const char *text, size_t len,
         code = print_result(&r, &p, s, sample->seed);
     if (!o->json) (void)fputc('\n', stdout);
     if (code == CLI_OK) code = cli_flush();
+    if (code == CLI_OK && r.result.finish == WEIR_FINISH_LENGTH && !o->json && !o->quiet)
+        (void)fputs(r.text.len == 0 && r.result.reasoning_tokens > 0
+                        ? "[cut off while reasoning; --no-think answers at once]\n"
+                        : "[cut off]\n",
+                    stderr);
     if (code == CLI_OK && r.result.finish == WEIR_FINISH_CANCELLED) code = CLI_FAILED;
     reply_free(&r);
     return code;

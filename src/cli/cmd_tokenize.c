@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const arg_option tokenize_options[] = {
@@ -40,7 +41,12 @@ static int print_lines(const weir_model *m, const weir_ids *ids)
         const uint8_t *bytes = weir_token_bytes(m, ids->data[i], &len);
         json_t        *piece = cli_json_text(bytes != NULL ? (const char *)bytes : "", len);
         (void)printf("%8" PRIu32 "  ", ids->data[i]);
-        (void)json_dumpf(piece, stdout, JSON_ENCODE_ANY);
+        char *text = json_dumps(piece, JSON_ENCODE_ANY);
+        if (text != NULL && terminal_stdout())
+            (void)cli_put_clean(stdout, text, strlen(text));
+        else if (text != NULL)
+            (void)fputs(text, stdout);
+        free(text);
         (void)fputc('\n', stdout);
         json_decref(piece);
     }

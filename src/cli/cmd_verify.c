@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 static const arg_option verify_options[] = {
-    {"--budget", NULL, ARG_REAL, offsetof(options, budget), offsetof(options, budget_given), "SECONDS", 0.01, 1e7,
+    {"--budget", NULL, ARG_REAL, offsetof(options, budget), offsetof(options, budget_given), "SECONDS", 0.01, 999999,
      "about how long to go on (default: 10)"},
 };
 static const arg_group        verify_group = ARG_GROUP("Options", verify_options);
@@ -46,7 +46,10 @@ static int print_table(const weir_verify_result *r, double seconds, uint64_t see
                  "), each compared bit for bit with the plainest run\n",
                  r->schedules, seconds, seed);
     for (uint32_t i = 0; i < r->n_invariants; i++)
-        (void)printf("  %-24s %10" PRIu64 "\n", r->invariants[i].name, r->invariants[i].count);
+        if (r->invariants[i].count > 0)
+            (void)printf("  %-24s %13" PRIu64 "\n", r->invariants[i].name, r->invariants[i].count);
+        else
+            (void)printf("  %-24s %13s\n", r->invariants[i].name, "not exercised");
     (void)printf("differing: %" PRIu64 "\n", r->differing);
     if (r->differing > 0) (void)printf("shortest found: %s\n", r->first_difference);
     return cli_flush();

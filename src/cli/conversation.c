@@ -24,9 +24,17 @@ weir_status conversation_init(conversation *c, weir_error *err)
     return c->messages != NULL ? WEIR_OK : no_memory(err);
 }
 
+static void drop_snapshots(conversation *c)
+{
+    for (size_t i = 0; i < CONVERSATION_SNAPSHOTS; i++) {
+        weir_snapshot_free(c->snapshots[i]);
+        c->snapshots[i] = NULL;
+    }
+}
+
 void conversation_free(conversation *c)
 {
-    for (size_t i = 0; i < CONVERSATION_SNAPSHOTS; i++) weir_snapshot_free(c->snapshots[i]);
+    drop_snapshots(c);
     json_decref(c->messages);
     *c = (conversation){0};
 }
@@ -39,6 +47,7 @@ static bool has_system(const conversation *c)
 
 void conversation_clear(conversation *c)
 {
+    drop_snapshots(c); /* they are of the sequence that is reset */
     for (size_t keep = has_system(c) ? 1 : 0; json_array_size(c->messages) > keep;) conversation_drop(c);
 }
 

@@ -38,7 +38,7 @@ typedef struct conversation_reading {
 weir_status conversation_init(conversation *c, weir_error *err);
 void        conversation_free(conversation *c); /* all zero is allowed */
 
-/* Forgets all messages but a system message. */
+/* Forgets all messages but a system message; the sequence is to be reset, too. */
 void conversation_clear(conversation *c);
 /* The first message, "" for none. */
 weir_status conversation_system(conversation *c, const char *text, weir_error *err);

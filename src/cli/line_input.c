@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -21,6 +23,7 @@ enum { HISTORY_LINES = 1000, PATH_LIMIT = 4096, PASTE_MS = 20 };
 
 struct line_input {
     EditLine *edit; /* NULL: no terminal */
+    int       keys; /* the terminal, opened once more so that reading never blocks; -1: none */
     History  *history;
     char     *history_path; /* NULL: nowhere */
     bool      more;         /* a message has begun */
@@ -36,31 +39,41 @@ static char *prompt(EditLine *e)
     return in->more ? next : first;
 }
 
-/* Waits for input; false when Ctrl-C came first.  The signal is let in only
- * while waiting, so that one between looking and waiting is not slept through:
- * libedit's own reader retries after it. */
-static bool wait_for_key(void)
+/* Waits for input; false when Ctrl-C or a signal to end came first.  Signals are
+ * let in only while waiting, so that one between looking and waiting is not slept
+ * through: libedit's own reader retries after it.  The computing threads may take
+ * a signal meanwhile, therefore the looking again. */
+static bool wait_for_key(EditLine *e, int fd)
 {
-    sigset_t      interrupt, before;
-    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    (void)sigemptyset(&interrupt);
-    (void)sigaddset(&interrupt, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &interrupt, &before);
-    int n = -1;
-    while (!terminal_interrupted() && (n = ppoll(&p, 1, NULL, &before)) < 0 && errno == EINTR) continue;
+    static const int             signals[]  = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
+    static const struct timespec look_again = {.tv_nsec = 500 * 1000 * 1000};
+    sigset_t                     held, before;
+    struct pollfd                p = {.fd = fd, .events = POLLIN};
+    (void)sigemptyset(&held);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) (void)sigaddset(&held, signals[i]);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    int n = 0;
+    while (n == 0 && !terminal_interrupted()) {
+        if (terminal_resized()) el_resize(e);
+        n = ppoll(&p, 1, &look_again, &before);
+        if (n < 0 && errno == EINTR) n = 0;
+    }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return n > 0;
 }
 
 /* The next character for libedit: 1, 0 at the end, -1 after Ctrl-C or an error.
- * Bytes that are no character of the locale are passed over. */
+ * Bytes that are no character of the locale are passed over.  A key that was there
+ * can be gone when it is read: Ctrl-C empties the terminal's queue. */
 static int read_key(EditLine *e, wchar_t *out)
 {
-    mbstate_t state = {0};
-    (void)e;
-    while (wait_for_key()) {
+    mbstate_t         state = {0};
+    const line_input *in;
+    (void)el_get(e, EL_CLIENTDATA, &in);
+    const int fd = in->keys >= 0 ? in->keys : STDIN_FILENO;
+    while (wait_for_key(e, fd)) {
         char          byte;
-        const ssize_t n = read(STDIN_FILENO, &byte, 1);
+        const ssize_t n = read(fd, &byte, 1);
         if (n == 0) return 0;
         if (n < 0 && errno != EINTR && errno != EAGAIN) return -1;
         if (n < 0) continue;
@@ -103,6 +116,7 @@ static char *make_history_path(void)
 static weir_status open_editor(line_input *in, weir_error *err)
 {
     HistEvent ev;
+    in->keys    = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     in->edit    = el_init("weir", stdin, terminal_stdout() ? stdout : stderr, stderr);
     in->history = history_init();
     if (in->edit == NULL || in->history == NULL) return status_fail(err, WEIR_NO_MEMORY, "line editor: out of memory");
@@ -124,6 +138,7 @@ weir_status line_input_open(line_input **out, weir_error *err)
 {
     *out = mem_zalloc(1, sizeof **out);
     if (*out == NULL) return status_fail(err, WEIR_NO_MEMORY, "line editor: out of memory");
+    (*out)->keys         = -1;
     const weir_status st = terminal_stdin() ? open_editor(*out, err) : WEIR_OK;
     if (st != WEIR_OK) {
         line_input_close(*out);
@@ -151,6 +166,7 @@ void line_input_close(line_input *in)
         history_end(in->history);
     }
     if (in->edit != NULL) el_end(in->edit);
+    if (in->keys >= 0) (void)close(in->keys);
     mem_free(in->history_path);
     free(in->plain);
     mem_free(in);
@@ -193,10 +209,10 @@ line_result line_input_read(line_input *in, str *text)
         size_t      n;
         const char *line = next_line(in, &n);
         if (line == NULL) {
-            if (terminal_interrupted()) {
-                if (in->edit != NULL) (void)fputc('\n', terminal_stdout() ? stdout : stderr);
-                return LINE_INTERRUPTED;
-            }
+            /* What comes next begins behind the prompt's line. */
+            if (in->edit != NULL) (void)fputc('\n', terminal_stdout() ? stdout : stderr);
+            if (terminal_ended()) return LINE_END;
+            if (terminal_interrupted()) return LINE_INTERRUPTED;
             return in->more && text->len > 0 ? LINE_TEXT : LINE_END;
         }
         remember(in, line);

@@ -12,7 +12,7 @@ typedef struct line_input line_input;
 typedef enum line_result {
     LINE_TEXT,        /* a message */
     LINE_INTERRUPTED, /* Ctrl-C: what was typed is dropped */
-    LINE_END,         /* Ctrl-D, or the end of the input */
+    LINE_END,         /* Ctrl-D, the end of the input, or terminal_ended() */
 } line_result;
 
 /* Loads the history.  Without a place for it there is none. */

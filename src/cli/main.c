@@ -19,7 +19,9 @@ static const command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-    (void)fprintf(stderr, "weir: unknown command \"%s\"; expected one of", name);
+    (void)fputs("weir: unknown command \"", stderr);
+    (void)cli_put_clean(stderr, name, strlen(name));
+    (void)fputs("\"; expected one of", stderr);
     for (size_t i = 0; i < N_COMMANDS; i++) (void)fprintf(stderr, " %s", commands[i]->name);
     (void)fputs(" help\n", stderr);
     return CLI_USAGE;

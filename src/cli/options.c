@@ -2,14 +2,14 @@
 #include "cli/options.h"
 
 static const arg_option common[] = {
-    {"--threads", NULL, ARG_U32, offsetof(options, threads), 0, "N", 1, 4096,
+    {"--threads", NULL, ARG_U32, offsetof(options, threads), 0, "N", 1, 512,
      "threads that compute (default: one per physical core)"},
     {"--isa", NULL, ARG_CHOICE, offsetof(options, isa), 0, "scalar|avx2|avx512|neon", 0, 0,
      "instruction set (default: the best this CPU has); the\nresults are the same bits with each"},
     {"--device", NULL, ARG_CHOICE, offsetof(options, device), 0, "cpu|cuda", 0, 0, "where to compute (default: cpu)"},
     {"--kv", NULL, ARG_CHOICE, offsetof(options, kv), 0, "bf16|f32", 0, 0,
      "format of cached keys and values (default: bf16)"},
-    {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 30,
+    {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 23,
      "most tokens in a sequence (default: as many as the model\nwas made for and memory holds)"},
     {"--memory", NULL, ARG_REAL, offsetof(options, memory), 0, "GB", 0.001, 1e9,
      "memory that weights and caches may take, in 10^9 bytes\n(default: what this machine has)"},

@@ -10,13 +10,22 @@
 
 enum { TEXT_MAX = 1 << 30 };
 
+/* A model may say anything; a terminal obeys some of it, a pipe gets the bytes. */
+static void put(const char *text, size_t n)
+{
+    if (terminal_stdout())
+        (void)cli_put_clean(stdout, text, n);
+    else
+        (void)fwrite(text, 1, n, stdout);
+    (void)fflush(stdout);
+}
+
 static void show_reasoning(reply *r, const char *text, size_t n)
 {
     if (!r->show || !terminal_stdout() || n == 0) return;
     if (!r->dim) (void)printf("%s[thinking]\n", terminal_dim());
     r->dim = true;
-    (void)fwrite(text, 1, n, stdout);
-    (void)fflush(stdout);
+    put(text, n);
 }
 
 static void show_text(reply *r, const char *text, size_t n)
@@ -24,8 +33,7 @@ static void show_text(reply *r, const char *text, size_t n)
     if (!r->show || n == 0) return;
     if (r->dim) (void)printf("\n[/thinking]%s\n\n", terminal_plain());
     r->dim = false;
-    (void)fwrite(text, 1, n, stdout);
-    (void)fflush(stdout);
+    put(text, n);
 }
 
 static json_t *logprob_json(const weir_model *m, uint32_t id, float logprob)

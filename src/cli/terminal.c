@@ -1,6 +1,6 @@
 /* cli/terminal.c - the terminal; see terminal.h.
  *
- * The flags below are the program's one piece of global state: a signal handler
+ * What is below is the program's one piece of global state: a signal handler
  * has no other way to speak. */
 #include "cli/terminal.h"
 
@@ -13,16 +13,38 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, ended, resized;
 static struct {
     bool in, out, progress, colour, quiet;
 } terminal;
 
 static void on_interrupt(int sig)
 {
+    if (sig != SIGINT) ended = 1;
     if (++interrupts < 3) return;
     (void)signal(sig, SIG_DFL);
     (void)raise(sig);
+}
+
+static void on_resize(int sig)
+{
+    (void)sig;
+    resized = 1;
+}
+
+static void take_signals(void)
+{
+    /* Without SA_RESTART: waiting for a line at the prompt has to end too. */
+    struct sigaction interrupt = {.sa_handler = on_interrupt}, resize = {.sa_handler = on_resize}, before;
+    (void)sigemptyset(&interrupt.sa_mask);
+    (void)sigemptyset(&resize.sa_mask);
+    resize.sa_flags = SA_RESTART;
+    (void)sigaction(SIGINT, &interrupt, NULL);
+    (void)sigaction(SIGTERM, &interrupt, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        (void)sigaction(SIGHUP, &interrupt, NULL);
+    (void)sigaction(SIGWINCH, &resize, NULL);
+    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 static void log_to_stderr(void *user, weir_log_level level, const char *line)
@@ -42,11 +64,7 @@ void terminal_init(bool quiet)
     terminal.colour =
         terminal.out && (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0;
     weir_log_set(log_to_stderr, NULL);
-
-    /* Without SA_RESTART: waiting for a line at the prompt has to end too. */
-    struct sigaction sa = {.sa_handler = on_interrupt};
-    (void)sigemptyset(&sa.sa_mask);
-    (void)sigaction(SIGINT, &sa, NULL);
+    take_signals();
 }
 
 bool terminal_stdin(void)
@@ -83,10 +101,22 @@ const char *terminal_plain(void)
 
 bool terminal_interrupted(void)
 {
-    return interrupts != 0;
+    return interrupts != 0 || ended != 0;
 }
 
 void terminal_interrupt_clear(void)
 {
     interrupts = 0;
+}
+
+bool terminal_ended(void)
+{
+    return ended != 0;
+}
+
+bool terminal_resized(void)
+{
+    const bool was = resized != 0;
+    resized        = 0;
+    return was;
 }

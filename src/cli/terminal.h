@@ -1,13 +1,17 @@
-/* cli/terminal.h - the terminal, Ctrl-C, and the library's log lines. */
+/* cli/terminal.h - the terminal, signals, and the library's log lines. */
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Looks at stdin, stdout, stderr and NO_COLOR, takes over Ctrl-C and sends the
- * library's log to stderr: warnings and errors, with `quiet` errors only.  Once,
- * before anything else. */
+/* Looks at stdin, stdout, stderr and NO_COLOR, takes over the signals and sends
+ * the library's log to stderr: warnings and errors, with `quiet` errors only.
+ * Once, before anything else.
+ *
+ * SIGINT (Ctrl-C), SIGTERM and SIGHUP set flags, so that whoever writes a file or
+ * has changed the terminal can clean up; SIGHUP stays ignored where it was
+ * (nohup).  SIGXFSZ is ignored: the write fails then, and is cleaned up after. */
 void terminal_init(bool quiet);
 
 bool terminal_stdin(void);
@@ -21,9 +25,14 @@ size_t terminal_columns(void);
 const char *terminal_dim(void);
 const char *terminal_plain(void);
 
-/* True after Ctrl-C until terminal_interrupt_clear().  Pressing it three times
- * without that ends the process the hard way. */
+/* True after Ctrl-C until terminal_interrupt_clear(), and for good once
+ * terminal_ended().  Three signals without a clearing end the process the hard
+ * way. */
 bool terminal_interrupted(void);
 void terminal_interrupt_clear(void);
+/* SIGTERM or SIGHUP came: clean up and leave. */
+bool terminal_ended(void);
+/* The terminal's size changed since the last call. */
+bool terminal_resized(void);
 
 #endif

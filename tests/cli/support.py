@@ -45,6 +45,21 @@ def numbers(tensor):
     return array.array(kinds[tensor[0]], tensor[2])
 
 
+def escape_model(folder):
+    """The demo model with a tokenizer whose " named" is the byte ESC, and the other way round."""
+    model = pathlib.Path(folder) / "escape"
+    model.mkdir()
+    for path in DEMO.iterdir():
+        if path.name != "tokenizer.json":
+            shutil.copyfile(path, model / path.name)
+    tokenizer = json.loads((DEMO / "tokenizer.json").read_text(encoding="utf-8"))
+    vocab = tokenizer["model"]["vocab"]
+    escape, named = "\u011b", "\u0120named"  # as byte-level BPE spells them
+    vocab[escape], vocab[named] = vocab[named], vocab[escape]
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return model
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own."""
 

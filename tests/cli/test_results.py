@@ -1,6 +1,7 @@
 """What commands print and write: keys of --json, and numbers against independent ones."""
 import json
 import math
+import resource
 import signal
 import struct
 import subprocess
@@ -40,6 +41,13 @@ class Inspect(Case):
         for name in safetensors(DEMO / "model.safetensors"):
             self.assertIn(f"\n{name} ", text)
         self.assertNotIn("\ntensor ", self.weir("inspect", DEMO)[0])
+
+    def test_names_cannot_steer_the_terminal(self):
+        path = self.folder / "a\x1b[31m\u009bb\x7f\u00e9"
+        path.symlink_to(DEMO)
+        line = self.weir("inspect", path)[0].splitlines()[0]
+        self.assertTrue(line.endswith(r"/a\x1b[31m\x9bb\x7f" + "\u00e9"), line)
+        self.assertEqual(self.json("inspect", path)["path"], str(path))
 
     def test_every_fixture(self):
         for name, moe in [("tiny-dense", False), ("tiny-moe", True), ("tiny-odd", False), ("mlx-q4", False),
@@ -125,16 +133,30 @@ class Logits(Case):
         self.assertEqual(len(data), 8 + header + 3 * 300 * 4)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["ids.json", "out.safetensors"])
 
-    def test_ctrl_c_leaves_no_file(self):
+    def test_a_signal_leaves_no_file(self):
+        for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
+            with self.subTest(number):
+                self.interrupt(number)
+
+    def interrupt(self, number):
         ids = self.write("ids.json", json.dumps(list(range(8000))))
         p = subprocess.Popen([PROGRAM, "logits", DEMO, "--ids", ids, "--out", self.folder / "out"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(self.folder))
         end = time.monotonic() + 60
         while len(list(self.folder.iterdir())) == 1 and time.monotonic() < end:
             time.sleep(0.01)
-        p.send_signal(signal.SIGINT)
+        p.send_signal(number)
         out, err = p.communicate(timeout=60)
         self.assertEqual((p.returncode, out), (1, b""), err)
+        self.assertEqual([f.name for f in self.folder.iterdir()], ["ids.json"])
+
+    def test_a_file_that_may_not_grow_leaves_none(self):
+        ids = self.write("ids.json", json.dumps(list(range(64))))  # 64 rows of 8192 floats are 2 MiB
+        p = subprocess.run([PROGRAM, "logits", DEMO, "--ids", ids, "--out", self.folder / "out"], capture_output=True,
+                           env=environment(self.folder), timeout=60, check=False,
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+        self.assertEqual(p.returncode, 1, p.stderr)
+        self.assertIn(b"out", p.stderr)
         self.assertEqual([f.name for f in self.folder.iterdir()], ["ids.json"])
 
     def test_json(self):
@@ -217,7 +239,12 @@ class Verify(Case):
         self.assertEqual(v["differing"], 0)
         self.assertEqual(v["first_difference"], "")
         self.assertGreater(sum(v["invariants"].values()), 0)
-        self.assertIn("differing: 0", self.weir("verify", DEMO, "--budget", "0.2")[0])
+        out = self.weir("verify", DEMO, "--budget", "0.2")[0]
+        self.assertIn("differing: 0", out)
+        counts = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith("  "))
+        self.assertEqual(set(counts), set(v["invariants"]))
+        for name, count in counts.items():
+            self.assertTrue(count == "not exercised" or int(count) > 0, (name, count))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import unittest
 
-from support import DATA, DEMO, PROGRAM, Case, environment, numbers, safetensors
+from support import DATA, DEMO, PROGRAM, Case, environment, escape_model, numbers, safetensors
 
 GREEDY = ["--temp", "0"]
 
@@ -65,6 +65,21 @@ class OneReply(Case):
             self.assertEqual(r["finish"], "stop")
         self.assertIn("42", on["text"])
         self.assertEqual(self.weir(*question, "--think")[0], on["text"] + "\n", "no reasoning in a pipe")
+
+    def test_a_reply_that_is_cut_off_says_so(self):
+        question = ["run", "-p", "What is 12 + 30?", *GREEDY, "--max-tokens", "3"]
+        out, err = self.weir(*question, "--think")
+        self.assertEqual((out, err), ("\n", "[cut off while reasoning; --no-think answers at once]\n"))
+        out, err = self.weir(*question, "--no-think")
+        self.assertGreater(len(out), 1)
+        self.assertEqual(err, "[cut off]\n")
+        self.assertEqual(self.weir(*question, "--think", "--quiet")[1], "")
+        self.assertEqual(self.weir(*question, "--think", "--json")[1], "")
+        self.assertEqual(self.weir("run", "-p", "Hello.", *GREEDY, "--no-think", "--max-tokens", "300")[1], "")
+
+    def test_a_reply_may_be_any_bytes_in_a_pipe(self):
+        args = ["--raw", "-p", "Once upon a time there was a little fox", *GREEDY, "--max-tokens", "2"]
+        self.assertTrue(self.weir("run", escape_model(self.folder), *args)[0].startswith("\x1b"))
 
     def test_system_message_counts(self):
         short = self.json("run", "-p", "Hi", *GREEDY, "--max-tokens", "1")
@@ -155,11 +170,23 @@ class Chat(Case):
         self.assertEqual([line.split()[1] for line in out.splitlines() if line.startswith("messages")], ["1", "0"])
         self.assertIn("thinking on", err)
 
+    def test_reset_forgets_the_turn(self):
+        out, _ = self.chat("/stats", "Hello.", "/stats", "/reset", "/stats", "Hello.", flags=["--no-think"])
+        turns = [line.split() for line in out.splitlines() if line.startswith("last turn")]
+        lengths = [int(line.split()[1]) for line in out.splitlines() if line.startswith("context")]
+        self.assertEqual([turns[0][2], turns[2][2]], ["none", "none"])
+        self.assertEqual([lengths[0], lengths[2]], [0, 0])
+        self.assertGreater(lengths[1], 5)
+        first = out[out.index("seed"):].splitlines()[1]
+        self.assertEqual(out.splitlines()[-1], first, "the same reply from the beginning")
+
     def test_trouble_is_told_and_survived(self):
         bad = self.write("bad.json", '{"messages": [{"role": "robot", "content": "x"}]}')
         out, err = self.chat("/frobnicate", "/load", f"/load {self.folder}/gone", f"/load {bad}", "/save /nowhere/at/all",
+                             "/stats now", "/exit at once",
                              "/stats", code=1)
-        for text in ['unknown command "/frobnicate"', "/load: expected a FILE", "gone", "messages[0].role", "/nowhere"]:
+        for text in ['unknown command "/frobnicate"', "/load: expected a FILE", "gone", "messages[0].role", "/nowhere",
+                     '/stats: expected nothing behind it, found "now"', '/exit: expected nothing']:
             self.assertIn(text, err)
         self.assertIn("messages   0", out)
 

@@ -1,15 +1,19 @@
 """The chat as a person sees it: a pseudo-terminal, keys, Ctrl-C, history."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import signal
 import stat
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
-from support import PROGRAM, Case, environment
+from support import PROGRAM, Case, environment, escape_model
 
 PROMPT = b"> "
 CTRL_C, CTRL_D, UP = b"\x03", b"\x04", b"\x1b[A"
@@ -23,13 +27,11 @@ class Terminal:
 
         def own_terminal():
             os.setsid()
-            import fcntl
-            import termios
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
         self.process = subprocess.Popen([PROGRAM, *map(str, args)], stdin=slave, stdout=slave, stderr=slave, env=env,
                                         preexec_fn=own_terminal, close_fds=True)
-        os.close(slave)
+        self.slave = slave  # kept open, so that the settings outlive the program
         self.seen = b""
 
     def until(self, pattern, seconds=60):
@@ -71,10 +73,23 @@ class Terminal:
                 break
             self.seen += more
         code = self.process.wait(timeout=seconds)
+        self.settings = termios.tcgetattr(self.slave)
+        os.close(self.slave)
         os.close(self.master)
         return self.seen, code
 
 
+def has_terminals():
+    """A bare root may lack /dev/pts."""
+    try:
+        for end in pty.openpty():
+            os.close(end)
+    except OSError:
+        return False
+    return True
+
+
+@unittest.skipUnless(has_terminals(), "this system gives out no pseudo-terminals")
 class Interactive(Case):
     def start(self, *args, **env):
         t = Terminal(["run", "--temp", "0", *args], environment(self.folder, **env))
@@ -197,6 +212,83 @@ class Interactive(Case):
             t.until(PROMPT)
         t.line("/exit")
         self.assertEqual(t.leave()[1], 0)
+
+    def end_at_the_prompt(self, number):
+        state = self.folder / number.name
+        t = self.start("--no-think", XDG_STATE_HOME=state)
+        t.until(PROMPT)
+        t.line("/system Remember.")
+        t.until(rb"system message set")
+        t.until(PROMPT)
+        t.keys(b"abc")
+        t.until(rb"abc")
+        self.assertFalse(termios.tcgetattr(t.slave)[3] & termios.ICANON, "the editor reads key by key")
+        t.process.send_signal(number)
+        rest, code = t.leave()
+        self.assertEqual(code, 1, rest)
+        self.assertTrue(rest.endswith(b"\n"), rest)
+        for flag in [termios.ICANON, termios.ECHO]:
+            self.assertTrue(t.settings[3] & flag)
+        self.assertIn("Remember", (state / "weir" / "history").read_text().replace("\\040", " "))
+
+    def test_signals_end_it_cleanly(self):
+        for number in [signal.SIGTERM, signal.SIGHUP]:
+            with self.subTest(number):
+                self.end_at_the_prompt(number)
+
+    def test_a_signal_ends_a_reply(self):
+        t = self.start("--no-think")
+        t.until(PROMPT)
+        t.line("Tell me a story about a fox.")
+        t.until(rb"fox\.\r*\n")
+        t.until(rb"\S+ \S+")
+        t.process.send_signal(signal.SIGTERM)
+        rest, code = t.leave()
+        self.assertEqual(code, 1, rest)
+        self.assertIn(b"[stopped]", rest)
+        self.assertTrue(t.settings[3] & termios.ICANON and t.settings[3] & termios.ECHO)
+
+    def test_ctrl_d_ends_the_line(self):
+        t = self.start("--no-think")
+        t.until(PROMPT)
+        t.keys(CTRL_D)
+        rest, code = t.leave()
+        self.assertEqual((code, rest.endswith(b"\n")), (0, True), rest)
+
+    def test_ctrl_c_while_keys_arrive_is_not_lost(self):
+        t = self.start("--no-think")
+        t.until(PROMPT)
+        for _ in range(100):  # the terminal drops waiting keys then, also one that is about to be read
+            t.keys(b"d" * 40)
+            t.until(rb"dddd")
+            t.keys(CTRL_C)
+            t.until(PROMPT, seconds=10)
+        t.line("/exit")
+        self.assertEqual(t.leave()[1], 0)
+
+    def test_a_resize_is_noticed_while_typing(self):
+        t = self.start("--no-think")
+        fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+        t.until(PROMPT)
+        t.keys(b"abc")
+        t.until(rb"abc")
+        fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+        time.sleep(0.3)
+        t.keys(b"d" * 40)
+        self.assertNotIn(b"d" * 21, t.until(rb"(d+\D+){2}d+"))
+        t.keys(CTRL_C)
+        t.until(PROMPT)
+        t.line("/exit")
+        self.assertEqual(t.leave()[1], 0)
+
+    def test_a_model_cannot_steer_the_terminal(self):
+        t = Terminal(["run", escape_model(self.folder), "--raw", "-p", "Once upon a time there was a little fox", "--temp",
+                      "0", "--max-tokens", "2", "--quiet"], environment(self.folder))
+        self.addCleanup(t.process.kill)
+        shown, code = t.leave()
+        self.assertEqual(code, 0, shown)
+        self.assertTrue(shown.startswith(b"\\x1b"), shown)
+        self.assertNotIn(b"\x1b", shown)
 
 
 if __name__ == "__main__":

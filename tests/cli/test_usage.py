@@ -59,13 +59,22 @@ class Usage(Case):
         self.refused("run", "-p", says="--prompt: expected a value")
 
     def test_numbers_are_strict(self):
-        for flag, wrong in [("--threads", ["0", "-1", "+1", " 1", "1x", "", "1e3", "99999999999999999999", "0x10"]),
-                            ("--ctx", ["0", "4294967296"]), ("--seed", ["-1", "18446744073709551616"]),
+        for flag, wrong in [("--threads", ["0", "513","-1", "+1", " 1", "1x", "", "1e3", "99999999999999999999", "0x10"]),
+                            ("--ctx", ["0", "8388609", "4294967296"]),
+                            ("--seed", ["-1", "9007199254740993", "18446744073709551616"]),
                             ("--max-tokens", ["0", "1.5"]), ("--top-k", ["-1"]), ("--logprobs", ["21"]),
                             ("--temp", ["-0.1", "5.1", "nan", "inf", "", "1,5", "0x1"]), ("--top-p", ["1.01", "-0.1"]),
                             ("--min-p", ["2"]), ("--presence-penalty", ["2.5"]), ("--repetition-penalty", ["0"])]:
             for text in wrong:
                 self.refused("run", "-p", "x", flag, text, says=[flag + ": expected", f'found "{text}"'])
+
+        self.refused("fit", DEMO, "--parallel", "4097", says="--parallel: expected")
+        self.refused("verify", "--budget", "1e6", says="--budget: expected")
+
+    def test_numbers_at_their_ends(self):
+        self.json("fit", DEMO, "--parallel", "4096", "--ctx", "8388608", "--threads", "512")
+        r = self.json("run", "-p", "x", "--max-tokens", "1", "--top-p", "1e-320", "--seed", "9007199254740992")
+        self.assertEqual(r["seed"], 9007199254740992)
 
     def test_choices(self):
         self.refused("run", "-p", "x", "--isa", "sse", says="--isa: expected one of scalar|avx2|avx512|neon")
