@@ -1,7 +1,7 @@
 /* include/weir/sample.h - how the next token is chosen from the logits.
  *
  * The steps, in this order: logit bias; repetition, then presence and frequency
- * penalty; bans (end-of-text, grammar); temperature; top_k; top_p; min_p; XTC;
+ * penalty; bans (end-of-text, ids without a token); temperature; top_k; top_p; min_p; XTC;
  * one draw.  The same parameters, seed and token history give the same token
  * on every machine, whatever else the engine is doing. */
 #ifndef WEIR_SAMPLE_H
@@ -20,7 +20,7 @@ typedef struct weir_logit_bias {
 enum { WEIR_MAX_CHOICES = 16 };
 
 /* Start from WEIR_SAMPLE_PARAMS_INIT, which changes nothing: the model's own
- * distribution, a new seed for every request. */
+ * distribution, a new seed for every generation. */
 typedef struct weir_sample_params {
     size_t size; /* sizeof(weir_sample_params): the struct may grow */
 
@@ -59,14 +59,14 @@ typedef struct weir_sample_params {
     double xtc_threshold;
 
     /* Picks the random numbers.  With fresh_seed the engine replaces it by
-     * entropy from the system when the request is submitted. */
+     * entropy from the system when generation starts. */
     uint64_t seed;
     bool     fresh_seed;
     /* Which of several answers to one request this is, 0 to 15: each has its
      * own random numbers under one seed. */
     uint32_t choice;
 
-    /* n_logit_bias entries, each id at most once.  Borrowed: must live as long as the request. */
+    /* n_logit_bias entries, each id at most once.  Borrowed: must live as long as the generation. */
     const weir_logit_bias *logit_bias;
     size_t                 n_logit_bias;
 
