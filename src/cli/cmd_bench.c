@@ -1,7 +1,6 @@
 /* cli/cmd_bench.c - `weir bench`: speed, next to what the machine could do. */
 #include "cli/cli.h"
 #include "cli/measure.h"
-#include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
 
@@ -11,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static const arg_option bench_options[] = {
     {"--shape", NULL, ARG_CHOICE, offsetof(options, shape), 0, "0.8b|2b|4b|9b|27b|35b-a3b", 0, 0,
@@ -26,18 +24,6 @@ static const arg_option bench_options[] = {
 static const arg_group        bench_group = ARG_GROUP("Options", bench_options);
 static const arg_group *const groups[]    = {&bench_group, &options_common, NULL};
 
-static uint64_t peak_rss_bytes(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024u : 0;
-}
-
-/* What the report says beside its lines. */
-typedef struct summary {
-    double   read_gbps, fma_gflops;
-    uint64_t peak_rss_bytes; /* of the measured work, not of measuring the floors */
-} summary;
-
 static json_t *run_json(const measure_run *r)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "kind", r->kind, "tokens", (json_int_t)r->tokens,
@@ -45,7 +31,7 @@ static json_t *run_json(const measure_run *r)
                      r->ms_median, "ms_min", r->ms_min, "floor_fraction", r->floor_fraction);
 }
 
-static int print_json(const measure_plan *p, const measure_report *report, const summary *sum)
+static int print_json(const measure_plan *p, const measure_report *report, const measure_floor *floors)
 {
     weir_engine_info info;
     weir_model_info  model;
@@ -53,14 +39,14 @@ static int print_json(const measure_plan *p, const measure_report *report, const
     weir_model_get_info(p->model, &model);
     json_t *runs = json_array();
     for (size_t i = 0; i < report->n; i++) (void)json_array_append_new(runs, run_json(&report->runs[i]));
-    return cli_print_json(
-        json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:I, s:{s:f, s:f}, s:o, s:I}", "model", model.path, "weight_format",
-                  model.weight_format, "weights_bytes", (json_int_t)model.weights_bytes, "device", info.device, "isa",
-                  info.isa, "kv", info.kv, "threads", (json_int_t)info.threads, "floor", "read_gbps", sum->read_gbps,
-                  "fma_gflops", sum->fma_gflops, "runs", runs, "peak_rss_bytes", (json_int_t)sum->peak_rss_bytes));
+    return cli_print_json(json_pack(
+        "{s:s, s:s, s:I, s:s, s:s, s:s, s:I, s:{s:f, s:f}, s:o, s:I}", "model", model.path, "weight_format",
+        model.weight_format, "weights_bytes", (json_int_t)model.weights_bytes, "device", info.device, "isa", info.isa,
+        "kv", info.kv, "threads", (json_int_t)info.threads, "floor", "read_gbps", floors->read_gbps, "fma_gflops",
+        floors->fma_gflops, "runs", runs, "peak_rss_bytes", (json_int_t)report->peak_rss_bytes));
 }
 
-static int print_table(const measure_plan *p, const measure_report *report, const summary *sum)
+static int print_table(const measure_plan *p, const measure_report *report, const measure_floor *floors)
 {
     weir_engine_info info;
     weir_model_info  model;
@@ -70,7 +56,7 @@ static int print_table(const measure_plan *p, const measure_report *report, cons
     (void)cli_put_clean(stdout, model.path, strlen(model.path));
     (void)printf(", %s, %.1f MB\n", model.weight_format, (double)model.weights_bytes * 1e-6);
     (void)printf("engine   %s, %s, %" PRIu32 " threads, kv %s\n", info.device, info.isa, info.threads, info.kv);
-    (void)printf("floors   read %.1f GB/s, fused multiply-add %.1f GFLOP/s\n\n", sum->read_gbps, sum->fma_gflops);
+    (void)printf("floors   read %.1f GB/s, fused multiply-add %.1f GFLOP/s\n\n", floors->read_gbps, floors->fma_gflops);
     (void)printf("%-8s %7s %7s %6s %11s %11s %11s %9s\n", "kind", "tokens", "depth", "batch", "tok/s", "ms median",
                  "ms min", "of floor");
     for (size_t i = 0; i < report->n; i++) {
@@ -78,7 +64,7 @@ static int print_table(const measure_plan *p, const measure_report *report, cons
         (void)printf("%-8s %7" PRIu32 " %7" PRIu32 " %6" PRIu32 " %11.2f %11.3f %11.3f %8.1f%%\n", r->kind, r->tokens,
                      r->depth, r->batch, r->tps, r->ms_median, r->ms_min, 100.0 * r->floor_fraction);
     }
-    (void)printf("\npeak resident memory %.1f MB\n", (double)sum->peak_rss_bytes * 1e-6);
+    (void)printf("\npeak resident memory %.1f MB\n", (double)report->peak_rss_bytes * 1e-6);
     return cli_flush();
 }
 
@@ -91,7 +77,6 @@ static uint32_t needed_context(const weir_model *m, uint32_t depth)
     return info.max_position != 0 && need > info.max_position && depth <= MEASURE_PREFILL ? info.max_position : need;
 }
 
-/* All lines but their floors. */
 static weir_status measure_work(session *s, const options *o, measure_plan *p, measure_report *report, weir_error *err)
 {
     const uint32_t            context = needed_context(s->model, o->depth);
@@ -101,27 +86,19 @@ static weir_status measure_work(session *s, const options *o, measure_plan *p, m
     p->engine   = s->engine;
     p->sequence = s->sequence;
     p->deadline = clock_ns() + (uint64_t)((o->budget_given ? o->budget : 60.0) * 1e9);
-    measure_load(p, s->load_seconds, report);
+    TRY(measure_load(p, s->load_seconds, report, err));
     return measure_all(p, report, err);
 }
 
 static int measure(session *s, const options *o)
 {
-    measure_plan   p      = {.model = s->model, .repeats = o->runs, .depth = o->depth};
+    measure_plan   p = {.model = s->model, .repeats = o->runs, .depth = o->depth, .threads = o->threads, .isa = o->isa};
     measure_report report = {0};
-    summary        sum    = {0};
+    measure_floor  floors;
     weir_error     err;
-    progress       note;
-    weir_status    st = measure_work(s, o, &p, &report, &err);
-    if (st == WEIR_OK) {
-        progress_note(&note, "measuring the machine ...");
-        sum.peak_rss_bytes = peak_rss_bytes();
-        st                 = weir_measure_floor(o->threads, o->isa, &sum.read_gbps, &sum.fma_gflops, &err);
-        progress_end(&note);
-    }
-    if (st != WEIR_OK) return cli_fail(&err);
-    measure_floors(&report, sum.read_gbps, sum.fma_gflops);
-    return o->json ? print_json(&p, &report, &sum) : print_table(&p, &report, &sum);
+    if (measure_work(s, o, &p, &report, &err) != WEIR_OK) return cli_fail(&err);
+    measure_finish(&report, &floors);
+    return o->json ? print_json(&p, &report, &floors) : print_table(&p, &report, &floors);
 }
 
 static int bench(const options *o)
@@ -142,8 +119,8 @@ const command cmd_bench = {
     .name    = "bench",
     .summary = "measure speed, and how near it is to what the machine can do",
     .usage   = "[MODEL | --shape S --format F] [options]",
-    .details = "Loading, reading a prompt, windows of a few tokens, generating; then what this machine can\n"
-               "do at most (reading memory, multiplying).  \"of floor\" is the least time that allows,\n"
+    .details = "Loading, reading a prompt, windows of a few tokens, generating; and between them what this\n"
+               "machine can do at most (reading memory, multiplying).  \"of floor\" is the least time that allows,\n"
                "divided by the median.  It can exceed 100%: a small model stays in the CPU's caches, and\n"
                "what the machine can do varies from one moment to the next.\n",
     .model   = CLI_MODEL_OPTIONAL,

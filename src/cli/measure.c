@@ -4,14 +4,19 @@
  * values, and read and write the recurrent state; a prompt must do the
  * multiply-adds of its tokens (the head's only for the last).  A run's floor is
  * the larger of both times.
- * Minimum and median are kept: the minimum is the code, the gap the neighbours. */
+ * Minimum and median are kept: the minimum is the code, the gap the neighbours.
+ * The floors are measured again between the lines, and a line is compared with
+ * those beside it: on a shared machine they move with the neighbours, too. */
 #include "cli/measure.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/terminal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { WARM_UP = 32 };
 
@@ -57,19 +62,65 @@ static void add_run(measure_report *out, const char *kind, uint32_t tokens, uint
     out->runs[out->n++] = least;
 }
 
-void measure_floors(measure_report *report, double read_gbps, double fma_gflops)
+/* Memory in use now. */
+static uint64_t resident_bytes(void)
 {
-    for (size_t i = 0; i < report->n; i++) {
-        measure_run *r    = &report->runs[i];
-        const double read = r->least_bytes / (read_gbps * 1e6), compute = 2.0 * r->least_macs / (fma_gflops * 1e6);
-        r->floor_fraction = (read > compute ? read : compute) / r->ms_median;
-    }
+    unsigned long long pages = 0;
+    FILE              *f     = fopen("/proc/self/statm", "re");
+    if (f != NULL && fscanf(f, "%*u %llu", &pages) != 1) pages = 0;
+    if (f != NULL) (void)fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void measure_load(const measure_plan *p, double seconds, measure_report *out)
+static void note_memory(measure_report *out)
+{
+    struct rusage u;
+    uint64_t      now = resident_bytes();
+    /* The system's own peak counts only until a floor has taken its memory. */
+    if (out->n_floors == 0 && getrusage(RUSAGE_SELF, &u) == 0) now = (uint64_t)u.ru_maxrss * 1024u;
+    if (now > out->peak_rss_bytes) out->peak_rss_bytes = now;
+}
+
+static weir_status measure_machine(const measure_plan *p, measure_report *out, weir_error *err)
+{
+    note_memory(out);
+    if (out->n_floors > MEASURE_MAX_RUNS) return WEIR_OK;
+    measure_floor *f = &out->floors[out->n_floors];
+    TRY(weir_measure_floor(p->threads, p->isa, &f->read_gbps, &f->fma_gflops, err));
+    out->n_floors++;
+    return terminal_interrupted() ? status_fail(err, WEIR_CANCELLED, "interrupted") : WEIR_OK;
+}
+
+static double median_of(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
+void measure_finish(measure_report *report, measure_floor *floors)
+{
+    double read[MEASURE_MAX_RUNS + 1], fma[MEASURE_MAX_RUNS + 1];
+    for (size_t i = 0; i < report->n; i++) {
+        measure_run         *r = &report->runs[i];
+        const measure_floor *f = &report->floors[i];
+        const double gbps = (f[0].read_gbps + f[1].read_gbps) / 2, gflops = (f[0].fma_gflops + f[1].fma_gflops) / 2;
+        const double bytes_ms = r->least_bytes / (gbps * 1e6), macs_ms = 2.0 * r->least_macs / (gflops * 1e6);
+        r->floor_fraction = (bytes_ms > macs_ms ? bytes_ms : macs_ms) / r->ms_median;
+    }
+    for (size_t i = 0; i < report->n_floors; i++) {
+        read[i] = report->floors[i].read_gbps;
+        fma[i]  = report->floors[i].fma_gflops;
+    }
+    *floors = (measure_floor){median_of(read, report->n_floors), median_of(fma, report->n_floors)};
+}
+
+weir_status measure_load(const measure_plan *p, double seconds, measure_report *out, weir_error *err)
 {
     samples s = {.ms = {seconds * 1e3}, .n = 1};
+    TRY(measure_machine(p, out, err));
     add_run(out, "load", 0, 0, 0, (measure_run){.least_bytes = (double)p->fit.weights_bytes}, &s);
+    out->floors[out->n_floors++] = out->floors[0]; /* the load is over: one measurement stands for both sides */
+    return WEIR_OK;
 }
 
 /* Token `i` of the measured text: spread over the vocabulary, always the same. */
@@ -118,7 +169,7 @@ static weir_status measure_prefill(const measure_plan *p, uint32_t n, measure_re
         TRY(append_timed(p, n, &s, err));
     }
     add_run(out, "prefill", n, 0, n, least_work(p, n, 0, 1), &s);
-    return WEIR_OK;
+    return measure_machine(p, out, err);
 }
 
 /* Single tokens from where the sequence is. */
@@ -129,7 +180,7 @@ static weir_status measure_decode(const measure_plan *p, measure_report *out, we
     for (uint32_t i = 0; i < MEASURE_DECODE && (i < 2 || clock_ns() < p->deadline); i++)
         TRY(append_timed(p, 1, &s, err));
     add_run(out, "decode", (uint32_t)s.n, depth, 1, least_work(p, 1, depth + (uint32_t)s.n / 2, 1), &s);
-    return WEIR_OK;
+    return measure_machine(p, out, err);
 }
 
 /* All logits of n tokens at once, as a verification of drafts has it. */
@@ -148,7 +199,7 @@ static weir_status measure_window(const measure_plan *p, uint32_t n, const weir_
         s.ms[s.n++] = (double)(clock_ns() - start) * 1e-6;
     }
     add_run(out, "window", n, depth, n, least_work(p, n, depth, n), &s);
-    return WEIR_OK;
+    return measure_machine(p, out, err);
 }
 
 /* Everything that begins where the prefill ended; the windows first. */

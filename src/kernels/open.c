@@ -53,7 +53,7 @@ static void fma_part(void *arg, uint32_t thread, uint32_t n)
 /* Fewest nanoseconds of a few runs: the machine, not its other users. */
 static double best_ns(pool *p, pool_fn *fn, floor_job *j)
 {
-    enum { RUNS = 9 };
+    enum { RUNS = 5 };
     double best = 0;
     for (int i = 0; i < RUNS; i++) {
         const uint64_t start = clock_ns();
