@@ -37,6 +37,17 @@ static uint32_t special_id(const weir_model *m, const char *text)
     return m->tok != NULL && tokenizer_id(m->tok, text, &id) ? id : CHANNEL_NO_ID;
 }
 
+/* Raw text has no tags: what looks like one is text. */
+static channel_tags tags_of(const weir_model *m, bool raw)
+{
+    channel_tags t = {.open = CHANNEL_NO_ID, .close = CHANNEL_NO_ID, .tool = CHANNEL_NO_ID};
+    if (raw) return t;
+    t.open  = special_id(m, "<think>");
+    t.close = special_id(m, "</think>");
+    t.tool  = special_id(m, "<tool_call>");
+    return t;
+}
+
 static weir_status collect_newlines(run *r, weir_error *err)
 {
     const tokenizer *t = r->s->e->source->tok;
@@ -55,10 +66,8 @@ static weir_status run_start(run *r, weir_error *err)
     str_init(&r->piece, MAX_TEXT);
     str_init(&r->shown, MAX_TEXT);
     str_init(&r->text, MAX_TEXT);
-    const uint32_t     open_id = opt->raw ? CHANNEL_NO_ID : special_id(m, "<think>");
-    const channel_tags tags    = {open_id, opt->raw ? CHANNEL_NO_ID : special_id(m, "</think>"),
-                               opt->raw ? CHANNEL_NO_ID : special_id(m, "<tool_call>")};
-       channel_init(&r->channel, &tags, opt->thinking_open && open_id != CHANNEL_NO_ID);
+    const channel_tags tags = tags_of(m, opt->raw);
+    channel_init(&r->channel, &tags, opt->thinking_open && tags.open != CHANNEL_NO_ID);
     if (opt->top_logprobs > LOGPROBS_MAX_TOP)
         return status_fail(err, WEIR_INVALID, "top_logprobs: expected at most %d, found %u", LOGPROBS_MAX_TOP,
                            opt->top_logprobs);

@@ -339,10 +339,3 @@ const char *jv_kind(jvalue v)
                                         "a macro", "a method",           "a function", "a loop"};
     return names[v.kind];
 }
-
-const char *jv_type(jvalue v)
-{
-    static const char *const names[] = {"nothing", "Undefined", "None",      "bool",  "int",    "float",    "str",
-                                        "list",    "dict",      "Namespace", "macro", "method", "function", "loop"};
-    return v.kind == J_SEQ && v.u.seq->kind == SEQ_TUPLE ? "tuple" : names[v.kind];
-}

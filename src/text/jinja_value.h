@@ -182,9 +182,8 @@ bool   jv_number(jvalue v, int64_t *i, double *f, bool *is_int); /* booleans cou
 jstr   jv_to_str(jinja *j, jvalue v);                            /* str(): strings as they are, with their marks */
 jvalue jv_from_json(jinja *j, const json_t *json, uint8_t mark);
 
-/* "a string", "undefined", ... for messages; the name of the Python type. */
+/* "a string", "undefined", ... for messages. */
 const char *jv_kind(jvalue v);
-const char *jv_type(jvalue v);
 
 /* The items in order: of a mapping its keys, of a string its characters, of
  * undefined none.  NULL and a failure for what cannot be iterated. */
