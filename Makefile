@@ -16,7 +16,7 @@ help:
 	@echo 'make demo       install what is missing, build, and chat with the bundled model'
 	@echo 'make build      the same without the chat: $(WEIR)'
 	@echo 'make check      build and test everything; the last line is "N passed, N failed"'
-	@echo 'make bench      measure the bundled model (or MODEL=/path), the inner loops and the tokenizer'
+	@echo 'make bench      measure the bundled model (or MODEL=/path), the inner loops, steps and the tokenizer'
 	@echo 'make format     rewrite the C files with clang-format 14'
 	@echo 'make lint       the checks that need no build: layers, house rules, format, scripts'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR when that is set'
@@ -39,6 +39,7 @@ check:
 bench: build
 	@$(WEIR) bench $(MODEL)
 	@$(BUILD)/bench/bench_kernels
+	@$(BUILD)/bench/bench_step
 	@$(BUILD)/bench/bench_tokenizer
 
 format:

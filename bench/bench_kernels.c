@@ -1,13 +1,14 @@
-/* bench/bench_kernels.c - the CPU's inner loops, one by one, on one thread.
+/* bench/bench_kernels.c - the CPU's inner loops, one by one, on one thread, and
+ * linears of the 0.8b shape with few rows of x, on all cores.
  *
  * Prints tab-separated: kernel, instruction set, size, minimum and median
- * nanoseconds a call, and GB/s and GFLOP/s at the median.  The sets take turns
- * within a round, so that a neighbour's noise hits all of them.  Minimum and
- * median both, because on a shared machine the minimum is the code and the gap
- * is the neighbour. */
+ * nanoseconds a call, and GB/s and GFLOP/s at the median.  The sets (of a
+ * linear: the numbers of rows) take turns within a round, so that a neighbour's
+ * noise hits all of them.  Minimum and median both, because on a shared machine
+ * the minimum is the code and the gap is the neighbour. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +172,84 @@ static void measure(const bench_entry *e, const cpu_isa *sets, size_t n_sets, bu
     }
 }
 
+/* ---- linears: the operation, over weights that come from memory ---- */
+
+static const uint32_t linear_shapes[][2] = {{6144, 1024}, {2048, 1024}, {1024, 2048},
+                                            {3584, 1024}, {1024, 3584}, {248320, 1024}};
+static const uint32_t linear_rows[]      = {1, 2, 3, 4, 6, 8, 12, 16, 24};
+enum { N_LINEAR_ROWS = sizeof linear_rows / sizeof *linear_rows, MAX_M = 24, MAX_K = 3584, MAX_N = 248320 };
+
+typedef struct linear_bench {
+    kernels *k;
+    uint8_t *codes, *scales; /* of the largest matrix; smaller ones take turns through it */
+    float   *x, *y;
+    size_t   turn;
+} linear_bench;
+
+/* Matrix number `turn` of as many as fit: the caches have lost it since its last turn. */
+static lin_weight next_matrix(linear_bench *b, uint32_t rows, uint32_t cols)
+{
+    const size_t mats = (size_t)MAX_N * COLS / ((size_t)rows * cols), at = b->turn++ % mats * rows * cols;
+    return (lin_weight){.format          = K_AFFINE4,
+                        .rows            = rows,
+                        .cols            = cols,
+                        .group           = 64,
+                        .scale_type      = DTYPE_BF16,
+                        .data            = b->codes + at / 2,
+                        .scales          = b->scales + at / 32,
+                        .biases          = b->scales + at / 32,
+                        .row_bytes       = cols / 2,
+                        .scale_row_bytes = cols / 64 * 2};
+}
+
+static void measure_linear(linear_bench *b, uint32_t rows, uint32_t cols)
+{
+    double       ns[N_LINEAR_ROWS][ROUNDS];
+    const double macs  = (double)rows * cols;
+    const size_t calls = macs < 1e8 ? 4 : 1;
+    for (int r = -1; r < ROUNDS; r++) /* the first round warms up */
+        for (size_t i = 0; i < N_LINEAR_ROWS; i++) {
+            const uint64_t start = clock_ns();
+            for (size_t c = 0; c < calls; c++) {
+                const lin_job job = {.w = next_matrix(b, rows, cols), .y = b->y, .n = linear_rows[i]};
+                linear_run(cpu_of(b->k), b->x, linear_rows[i], &job, 1);
+            }
+            ns[i][r < 0 ? 0 : r] = (double)(clock_ns() - start) / (double)calls;
+        }
+    for (size_t i = 0; i < N_LINEAR_ROWS; i++) {
+        qsort(ns[i], ROUNDS, sizeof ns[i][0], by_value);
+        const double median = ns[i][ROUNDS / 2];
+        printf("linear affine4 %u rows\t%s\t%ux%u\t%.1f\t%.1f\t%.1f\t%.1f\n", linear_rows[i], b->k->isa, rows, cols,
+               ns[i][0], median, macs * 0.5625 / median, 2 * macs * linear_rows[i] / median);
+    }
+}
+
+static bool measure_linears(const char *isa)
+{
+    const k_limits limits = {.max_rows = MAX_M, .max_cols = MAX_K, .inv_freq = &(double){0}};
+    const size_t   n      = (size_t)MAX_N * COLS;
+    weir_error     err;
+    linear_bench   b  = {.codes  = mem_pages(n / 2),
+                         .scales = mem_pages(n / 32),
+                         .x      = mem_aligned((size_t)MAX_M * MAX_K, sizeof(float)),
+                         .y      = mem_pages((size_t)MAX_M * MAX_N * sizeof(float))};
+    bool           ok = b.codes != NULL && b.scales != NULL && b.x != NULL && b.y != NULL &&
+              cpu_open(&b.k, 0, isa, &err) == WEIR_OK && b.k->reserve(b.k, &limits, &err) == WEIR_OK;
+    if (ok) {
+        for (size_t i = 0; i < n / 2; i++) b.codes[i] = (uint8_t)(i * 7);
+        for (size_t i = 0; i < n / 32; i++) b.scales[i] = i % 2 != 0 ? 0x3B : (uint8_t)i;
+        for (size_t i = 0; i < (size_t)MAX_M * MAX_K; i++) b.x[i] = 0.001f * (float)(i % 17);
+        for (size_t i = 0; i < sizeof linear_shapes / sizeof *linear_shapes; i++)
+            measure_linear(&b, linear_shapes[i][0], linear_shapes[i][1]);
+    }
+    if (b.k != NULL) b.k->close(b.k);
+    mem_pages_free(b.codes, n / 2);
+    mem_pages_free(b.scales, n / 32);
+    mem_free(b.x);
+    mem_pages_free(b.y, (size_t)MAX_M * MAX_N * sizeof(float));
+    return ok;
+}
+
 int main(void)
 {
     const unsigned have = cpu_flags(), steps[] = {0, CPU_AVX2, CPU_AVX2 | CPU_AVX512, CPU_NEON};
@@ -187,5 +266,10 @@ int main(void)
     puts("kernel\tisa\tsize\tns min\tns median\tGB/s\tGFLOP/s");
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) measure(&entries[i], sets, n_sets, &b);
     buffers_free(&b);
+    for (size_t s = 1; s < n_sets; s++) /* scalar code would take minutes */
+        if (!measure_linears(sets[s].name)) {
+            fputs("bench_kernels: out of memory\n", stderr);
+            return 1;
+        }
     return 0;
 }

@@ -2,7 +2,8 @@
  *
  * The engine owns the threads, the weights in the device's form, the caches
  * and the workspaces.  All memory is taken when it is opened: a step allocates
- * nothing.  One thread at a time may use an engine and its sequences. */
+ * nothing, but for what waits to be written to a cache_dir, within a limit that is
+ * counted.  One thread at a time may use an engine and its sequences. */
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
 
@@ -20,7 +21,26 @@ typedef struct weir_engine_options {
     uint32_t    max_sequences; /* sequences alive at once; 0: 1 */
     uint32_t    chunk;         /* most prompt tokens in one step; 0: 256 */
     uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
+    uint64_t    pool_context;  /* positions that all sequences together have at least; 0: max_sequences * max_context */
+
+    /* Prefix cache of requests: bytes of memory (0: none; WEIR_CACHE_AUTO: up to an eighth
+     * of the memory, at most 8 GB), and a directory with its bytes (0: 32 GB) for what is
+     * to outlive the process (NULL: none; needs cache_memory). */
+    uint64_t    cache_memory;
+    const char *cache_dir;
+    uint64_t    cache_disk;
+
+    /* Where drafts come from: "off" (NULL), "mtp" (the model's own head), "ngram" (the
+     * text so far), "model" (draft_model), "auto" ("mtp" if the model has the head, else
+     * "off").  Drafts change speed, never the text. */
+    const char       *draft;
+    const weir_model *draft_model;  /* of the same tokenizer; must outlive the engine */
+    uint32_t          max_drafts;   /* per step and sequence; 0: 3 for "mtp", 8 for "ngram", 4 for "model" */
+    bool              fixed_drafts; /* always max_drafts instead of what pays; for measuring */
+    bool              mtp_pre_norm; /* feed the MTP head what precedes the final norm (docs/CLI.md, --mtp-hidden) */
 } weir_engine_options;
+
+#define WEIR_CACHE_AUTO UINT64_MAX
 
 #define WEIR_ENGINE_OPTIONS_INIT \
     { \
@@ -34,12 +54,15 @@ typedef struct weir_engine_options {
 WEIR_API weir_status weir_engine_open(weir_engine **out, const weir_model *m, const weir_engine_options *opt,
                                       weir_error *err);
 
-/* Releases the engine.  NULL is allowed.  No sequence of it may be left. */
+/* Releases the engine.  NULL is allowed.  No sequence of it may be left, nor a request. */
 WEIR_API void weir_engine_close(weir_engine *e);
 
 typedef struct weir_engine_info {
     const char *device, *isa, *kv; /* static strings */
     uint32_t    threads, max_context, max_sequences, chunk;
+    uint64_t    pool_context;
+    const char *draft; /* "off", "mtp", "ngram", "model"; static */
+    uint32_t    max_drafts;
 } weir_engine_info;
 
 WEIR_API void weir_engine_get_info(const weir_engine *e, weir_engine_info *out);
@@ -49,9 +72,13 @@ WEIR_API void weir_engine_get_info(const weir_engine *e, weir_engine_info *out);
 typedef struct weir_fit {
     uint64_t weights_bytes;            /* the stored weights, plus what is converted at load */
     uint64_t kv_bytes_per_token;       /* of one sequence */
-    uint64_t state_bytes_per_sequence; /* convolution tails and recurrent state */
-    uint64_t workspace_bytes;
-    uint64_t total_bytes; /* weights + workspace + max_sequences * ((kv + 4) * max_context + state); 4: the token ids */
+    uint64_t state_bytes_per_sequence; /* convolution tails and recurrent state, twice with drafts */
+    uint64_t snapshot_bytes;           /* of one place in the prefix cache to continue from */
+    uint64_t cache_bytes;              /* what the prefix cache takes of cache_memory */
+    uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
+    uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
+    uint64_t total_bytes; /* weights + workspace + cache + drafts + (kv + 4) * pool_context + max_sequences * state;
+                             4: the token ids */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;

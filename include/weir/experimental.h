@@ -2,7 +2,7 @@
 #ifndef WEIR_EXPERIMENTAL_H
 #define WEIR_EXPERIMENTAL_H
 
-#include "weir/engine.h"
+#include "weir/sequence.h"
 
 /* A model with random weights made in memory, for measuring.  `shape`: "0.8b",
  * "2b", "4b", "9b", "27b", "35b-a3b"; `format`: "bf16", "f16", "f32", "affine4",
@@ -16,27 +16,51 @@ WEIR_API weir_status weir_model_random(weir_model **out, const char *shape, cons
 WEIR_API weir_status weir_measure_floor(uint32_t threads, const char *isa, double *read_gbps, double *fma_gflops,
                                         weir_error *err);
 
-/* The result of weir_verify.  A schedule is one random way of computing a
- * sequence; every one is compared bit for bit with the dullest run. */
-enum { WEIR_VERIFY_MAX_INVARIANTS = 16 };
+/* One step in which each of n different sequences of one engine reads `tokens`
+ * ids ([n, tokens]) and every row has its logits made; *seconds is what it took.
+ * With tokens > 1 they are windows, as drafts are checked in (the engine must
+ * have a draft source): the first `keep` of them stay, the sequence's logits are
+ * those of the last that does.  With tokens = 1 it is a step of n replies.
+ * WEIR_INVALID, as when the sequences, rows or tokens are more than the engine
+ * or a sequence has room for, changes nothing. */
+WEIR_API weir_status weir_measure_step(weir_sequence *const *sequences, uint32_t n, const uint32_t *ids,
+                                       uint32_t tokens, uint32_t keep, double *seconds, weir_error *err);
+
+/* weir_verify draws random schedules, ways of computing some sequences or
+ * requests on one engine, and compares every one bit for bit with the dullest
+ * run: one sequence, one token at a time, one thread, scalar code. */
+typedef struct weir_verify_options {
+    size_t      size;           /* sizeof(weir_verify_options): the struct may grow */
+    double      budget_seconds; /* about how long to go on; a difference takes half of it more to shrink */
+    uint64_t    max_schedules;  /* 0: as many as the budget allows */
+    uint64_t    seed;           /* the same seed draws the same schedules, as far as time allows */
+    uint32_t    max_length;     /* of a sequence: 32 and up; 0: past the border of attention's partitions */
+    const char *kv;             /* as in weir_engine_options */
+} weir_verify_options;
+
+#define WEIR_VERIFY_OPTIONS_INIT \
+    { \
+        .size = sizeof(weir_verify_options), .budget_seconds = 10 \
+    }
+
+enum { WEIR_VERIFY_MAX_INVARIANTS = 32 };
 typedef struct weir_verify_result {
     uint64_t schedules; /* compared */
-    uint64_t differing; /* of these, with other bits */
+    uint64_t differing; /* of these, with other bits, or failed */
     uint32_t n_invariants;
     struct {
         const char *name;  /* "chunking", "threads", "isa", ...; static */
         uint64_t    count; /* schedules that exercised it */
     } invariants[WEIR_VERIFY_MAX_INVARIANTS];
-    char first_difference[400]; /* the shortest failing schedule found, or "" */
+    /* The first that differed, shrunk to the shortest that still does, in lines; or "". */
+    char first_difference[4000];
 } weir_verify_result;
 
 /* Called now and then; return false to stop early. */
 typedef bool weir_verify_progress_fn(void *user, double seconds, const weir_verify_result *so_far);
 
-/* Draws random schedules for about `budget_seconds` from `seed` and compares.
- * `kv` as in weir_engine_options.  WEIR_OK also when bits differ: see *out. */
-WEIR_API weir_status weir_verify(const weir_model *m, double budget_seconds, uint64_t seed, const char *kv,
-                                 weir_verify_progress_fn *progress, void *user, weir_verify_result *out,
-                                 weir_error *err);
+/* Draws and compares.  `opt` may be NULL.  WEIR_OK also when bits differ: see *out. */
+WEIR_API weir_status weir_verify(const weir_model *m, const weir_verify_options *opt, weir_verify_progress_fn *progress,
+                                 void *user, weir_verify_result *out, weir_error *err);
 
 #endif

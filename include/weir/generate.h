@@ -22,6 +22,7 @@ typedef struct weir_generate_options {
     bool                      keep_special;  /* give special tokens as text too */
     bool                      thinking_open; /* the prompt ends inside <think> (weir_prompt) */
     bool                      raw;           /* plain completion: stop strings apply to all text, no reasoning */
+    bool                      no_drafts;     /* leave the engine's draft source out */
 } weir_generate_options;
 
 #define WEIR_GENERATE_OPTIONS_INIT \
@@ -51,9 +52,10 @@ typedef enum weir_finish { WEIR_FINISH_STOP, WEIR_FINISH_LENGTH, WEIR_FINISH_CAN
 
 typedef struct weir_generate_result {
     weir_finish finish;
-    uint32_t    tokens;           /* sampled, the end token apart */
-    uint32_t    reasoning_tokens; /* of these, inside the reasoning */
-    const char *stop;             /* the stop string that ended it, or NULL (an end id, or no stop) */
+    uint32_t    tokens;            /* sampled, the end token apart */
+    uint32_t    reasoning_tokens;  /* of these, inside the reasoning */
+    const char *stop;              /* the stop string that ended it, or NULL (an end id, or no stop) */
+    uint32_t    drafted, accepted; /* tokens proposed by the draft source, and of these right */
 } weir_generate_result;
 
 /* Samples from the logits of `s` (which must not be empty), feeding each token

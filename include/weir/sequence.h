@@ -10,8 +10,13 @@
 
 typedef struct weir_sequence weir_sequence;
 
-/* A new empty sequence.  WEIR_NO_MEMORY when max_sequences are alive. */
+/* A new empty sequence with room for max_context positions.  WEIR_NO_MEMORY
+ * when max_sequences are alive (those of running requests included) or
+ * pool_context is promised to others. */
 WEIR_API weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *err);
+/* Another sequence that has read the same: keys and values are shared, the
+ * recurrent state is copied.  The same failures. */
+WEIR_API weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir_error *err);
 WEIR_API void        weir_sequence_free(weir_sequence *s); /* NULL is allowed */
 
 /* Tokens read so far, and the tokens themselves (borrowed until the next change). */
@@ -51,7 +56,7 @@ WEIR_API weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, 
 WEIR_API void weir_sequence_reset(weir_sequence *s);
 
 /* A copy of the recurrent state at this length; attention needs none, it can
- * be cut anywhere.  Takes state_bytes_per_sequence of memory. */
+ * be cut anywhere.  Takes snapshot_bytes (weir_fit), the tokens and one row of logits of memory. */
 typedef struct weir_snapshot weir_snapshot;
 
 WEIR_API weir_status weir_sequence_snapshot(const weir_sequence *s, weir_snapshot **out, weir_error *err);
@@ -61,5 +66,13 @@ WEIR_API uint32_t weir_snapshot_length(const weir_snapshot *snap);
 /* Cuts the sequence back to the snapshot.  WEIR_INVALID unless the sequence
  * belongs to the same engine and still begins with the snapshot's tokens. */
 WEIR_API weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err);
+
+/* Writes everything the sequence remembers to a file (temporary file, fsync,
+ * rename; docs/STATE-FILES.md has the format).  WEIR_INVALID for an empty one. */
+WEIR_API weir_status weir_sequence_save(const weir_sequence *s, const char *path, weir_error *err);
+/* Makes `s` what was saved.  WEIR_FORMAT names what is wrong with the file:
+ * damaged, or of another model, cache format or version; WEIR_INVALID: longer
+ * than `s` has room for.  After a failure `s` is empty. */
+WEIR_API weir_status weir_sequence_load(weir_sequence *s, const char *path, weir_error *err);
 
 #endif

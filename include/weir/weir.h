@@ -7,6 +7,7 @@
 #include "weir/experimental.h"
 #include "weir/generate.h"
 #include "weir/model.h"
+#include "weir/request.h"
 #include "weir/sample.h"
 #include "weir/sequence.h"
 #include "weir/text.h"

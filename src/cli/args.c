@@ -71,6 +71,27 @@ static bool parse_real(const arg_option *o, const char *text, double *out, arg_r
     return true;
 }
 
+/* Whole numbers with commas between them, each larger than the one before. */
+static bool parse_numbers(const arg_option *o, const char *text, arg_numbers *out, arg_result *res)
+{
+    arg_numbers list = {0};
+    for (const char *at = text;; at++) {
+        char         one[24];
+        const size_t len   = strcspn(at, ",");
+        uint64_t     value = 0;
+        (void)snprintf(one, sizeof one, "%.*s", (int)(len < sizeof one ? len : sizeof one - 1), at);
+        if (!parse_whole(o, one, &value, res)) return false;
+        if (list.n == ARG_LIST_MAX) return refuse(res, "%s: expected at most %d numbers", o->name, ARG_LIST_MAX);
+        if (list.n > 0 && value <= list.items[list.n - 1])
+            return refuse(res, "%s: expected rising numbers, found \"%.60s\"", o->name, text);
+        list.items[list.n++] = (uint32_t)value;
+        at += len;
+        if (*at == '\0') break;
+    }
+    *out = list;
+    return true;
+}
+
 static bool store(void *values, const arg_option *o, const char *text, arg_result *res)
 {
     void    *target = (char *)values + o->target;
@@ -100,6 +121,9 @@ static bool store(void *values, const arg_option *o, const char *text, arg_resul
         list->items[list->n++] = text;
         break;
     }
+    case ARG_NUMBERS:
+        if (!parse_numbers(o, text, target, res)) return false;
+        break;
     }
     if (o->given != 0) *(bool *)((char *)values + o->given) = true;
     return true;

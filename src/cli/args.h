@@ -18,6 +18,7 @@ typedef enum arg_kind {
     ARG_U64,    /* uint64_t */
     ARG_REAL,   /* double */
     ARG_LIST,   /* arg_list, one more string each time */
+    ARG_NUMBERS /* arg_numbers, rising: "1,4,8" */
 } arg_kind;
 
 enum { ARG_LIST_MAX = 16 };
@@ -25,6 +26,11 @@ typedef struct arg_list {
     const char *items[ARG_LIST_MAX];
     size_t      n;
 } arg_list;
+
+typedef struct arg_numbers {
+    uint32_t items[ARG_LIST_MAX];
+    size_t   n;
+} arg_numbers;
 
 typedef struct arg_option {
     const char *name;  /* "--threads" */

@@ -6,7 +6,8 @@
 #include "cli/session.h"
 #include "weir/generate.h"
 
-/* Talks until the input ends; returns an exit code. */
-int chat_run(session *s, const options *o, const weir_sample_params *sample);
+/* Talks until the input ends, on the session's engine, which was opened with
+ * `e`; returns an exit code. */
+int chat_run(const session *s, const options *o, const weir_engine_options *e, const weir_sample_params *sample);
 
 #endif

@@ -17,14 +17,13 @@
 enum { MESSAGE_MAX = 64 << 20 };
 
 typedef struct chat {
-    session                  *s;
-    const options            *o;
-    const weir_sample_params *sample;
-    conversation              talk;
-    conversation_reading      reading; /* of the last turn */
-    uint32_t                  reply_tokens;
-    double                    reply_seconds;
-    bool                      over, failed;
+    const session             *s;
+    const options             *o;
+    const weir_engine_options *engine; /* what it was opened with */
+    const weir_sample_params  *sample;
+    conversation               talk;
+    weir_request_info          last; /* of the last turn; prompt_tokens 0: there was none */
+    bool                       over, failed;
 } chat;
 
 static void remark(const chat *c, const char *text)
@@ -67,10 +66,7 @@ static void do_reset(chat *c, const char *argument)
 {
     (void)argument;
     conversation_clear(&c->talk);
-    weir_sequence_reset(c->s->sequence);
-    c->reading       = (conversation_reading){0};
-    c->reply_tokens  = 0;
-    c->reply_seconds = 0.0;
+    c->last = (weir_request_info){0};
     remark(c, "conversation forgotten");
 }
 
@@ -97,39 +93,49 @@ static void do_load(chat *c, const char *argument)
     do_file(c, argument, false);
 }
 
-static double per_second(uint32_t tokens, double seconds)
+static void show_turn(const weir_request_info *i)
 {
-    return seconds > 0.0 ? (double)tokens / seconds : 0.0;
+    if (i->prompt_tokens == 0) {
+        (void)printf("last turn  none\n");
+        return;
+    }
+    (void)printf("last turn  %" PRIu32 " tokens cached, %" PRIu32 " read at %.1f tok/s, %" PRIu32
+                 " generated at %.1f tok/s, %" PRIu32 " of %" PRIu32 " drafts accepted\n",
+                 i->cached_tokens, i->read_tokens - i->cached_tokens, reply_prefill_tps(i), i->reply.tokens,
+                 reply_decode_tps(i), i->reply.accepted, i->reply.drafted);
+}
+
+static void show_memory(const chat *c)
+{
+    weir_fit        fit;
+    weir_cache_info cache;
+    struct rusage   usage;
+    weir_engine_cache_info(c->s->engine, &cache);
+    if (weir_engine_fit(c->s->model, c->engine, &fit, NULL) == WEIR_OK)
+        (void)printf("memory     weights %.1f MB, keys and values %.1f kB a token, state %.1f MB\n",
+                     (double)fit.weights_bytes * 1e-6, (double)fit.kv_bytes_per_token * 1e-3,
+                     (double)fit.state_bytes_per_sequence * 1e-6);
+    (void)printf("cache      %" PRIu32 " places to go on from, %.1f of %.1f MB\n", cache.anchors,
+                 (double)cache.memory_bytes * 1e-6, (double)cache.memory_limit * 1e-6);
+    if (cache.disk_limit > 0)
+        (void)printf("disk       %" PRIu32 " places to go on from, %.1f of %.1f MB\n", cache.disk_anchors,
+                     (double)cache.disk_bytes * 1e-6, (double)cache.disk_limit * 1e-6);
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        (void)printf("resident   %.1f MB at most\n", (double)usage.ru_maxrss * 1.024e-3);
 }
 
 static void do_stats(chat *c, const char *argument)
 {
     (void)argument;
-    const weir_engine_options e    = session_engine_options(c->o, 0);
-    const uint32_t            read = c->reading.prompt - c->reading.kept;
-    weir_engine_info          info;
-    weir_fit                  fit;
-    weir_error                err;
-    struct rusage             usage;
+    weir_engine_info info;
     weir_engine_get_info(c->s->engine, &info);
     (void)printf("messages   %zu\n", json_array_size(c->talk.messages));
-    (void)printf("context    %" PRIu32 " of %" PRIu32 " tokens\n", weir_sequence_length(c->s->sequence),
+    (void)printf("context    %" PRIu32 " of %" PRIu32 " tokens\n", c->last.prompt_tokens + c->last.reply.tokens,
                  info.max_context);
-    if (c->reading.prompt == 0)
-        (void)printf("last turn  none\n");
-    else
-        (void)printf("last turn  %" PRIu32 " tokens cached, %" PRIu32 " read at %.1f tok/s, %" PRIu32
-                     " generated at %.1f tok/s\n",
-                     c->reading.kept, read, per_second(read, c->reading.seconds), c->reply_tokens,
-                     per_second(c->reply_tokens, c->reply_seconds));
-    if (weir_engine_fit(c->s->model, &e, &fit, &err) == WEIR_OK)
-        (void)printf("memory     weights %.1f MB, keys and values %.1f kB a token, state %.1f MB\n",
-                     (double)fit.weights_bytes * 1e-6, (double)fit.kv_bytes_per_token * 1e-3,
-                     (double)fit.state_bytes_per_sequence * 1e-6);
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        (void)printf("resident   %.1f MB at most\n", (double)usage.ru_maxrss * 1.024e-3);
-    (void)printf("engine     %s, %s, %" PRIu32 " threads, kv %s, seed %" PRIu64 "\n", info.device, info.isa,
-                 info.threads, info.kv, c->sample->seed);
+    show_turn(&c->last);
+    show_memory(c);
+    (void)printf("engine     %s, %s, %" PRIu32 " threads, kv %s, drafts %s, seed %" PRIu64 "\n", info.device, info.isa,
+                 info.threads, info.kv, info.draft, c->sample->seed);
     (void)fflush(stdout);
 }
 
@@ -189,50 +195,57 @@ static void run_chat_command(chat *c, const char *line)
     complain(c, &err);
 }
 
-/* Generates the answer to what was read, and keeps it, also a partial one. */
+/* Tells how the reply ended and keeps it, also a partial one. */
+static void keep_answer(chat *c, const reply *r, weir_status st, const weir_error *why)
+{
+    weir_error err;
+    (void)fputc('\n', stdout);
+    (void)fflush(stdout);
+    if (st != WEIR_OK)
+        complain(c, why);
+    else if (r->info.reply.finish == WEIR_FINISH_CANCELLED)
+        remark(c, "[stopped]");
+    else if (r->info.reply.finish == WEIR_FINISH_LENGTH)
+        remark(c, "[cut off]");
+    if (conversation_add(&c->talk, "assistant", r->text.data, r->reasoning.data, &err) != WEIR_OK) complain(c, &err);
+}
+
+/* The conversation so far is a prompt: what it shares with earlier ones comes
+ * out of the engine's cache. */
 static void answer(chat *c)
 {
     weir_error            err;
-    reply                 r;
+    weir_prompt           p = {0};
+    reply                 r = {0};
     weir_generate_options g = WEIR_GENERATE_OPTIONS_INIT;
     g.sample                = c->sample;
     g.max_tokens            = c->o->max_tokens;
     g.stop                  = c->o->stop.items;
     g.n_stop                = c->o->stop.n;
-    g.thinking_open         = c->reading.thinking_open;
-    weir_status st          = reply_generate(&r, c->s->model, c->s->sequence, &g, true, &err);
-    (void)fputc('\n', stdout);
-    (void)fflush(stdout);
-    c->reply_tokens  = r.result.tokens;
-    c->reply_seconds = r.seconds;
-    if (st != WEIR_OK)
-        complain(c, &err);
-    else if (r.result.finish == WEIR_FINISH_CANCELLED)
-        remark(c, "[stopped]");
-    else if (r.result.finish == WEIR_FINISH_LENGTH)
-        remark(c, "[cut off]");
-    if (conversation_add(&c->talk, "assistant", r.text.data, r.reasoning.data, &err) != WEIR_OK) complain(c, &err);
+    weir_status st          = conversation_render(&c->talk, c->s->model, &p, &err);
+    g.thinking_open         = p.thinking_open;
+    if (st == WEIR_OK) st = reply_run(&r, c->s, &p.ids, &g, true, &err);
+    if (st == WEIR_OK || r.begun) {
+        c->last = r.info;
+        keep_answer(c, &r, st, &err);
+    } else {
+        conversation_drop(&c->talk); /* a message that was not read has no answer */
+        if (st == WEIR_CANCELLED)
+            remark(c, "[stopped; the message is dropped]");
+        else
+            complain(c, &err);
+    }
     reply_free(&r);
+    weir_prompt_free(&p);
 }
 
 static void take_turn(chat *c, const char *text)
 {
-    weir_error  err;
-    weir_status st = conversation_add(&c->talk, "user", text, NULL, &err);
-    if (st != WEIR_OK) {
+    weir_error err;
+    if (conversation_add(&c->talk, "user", text, NULL, &err) != WEIR_OK)
         complain(c, &err);
-        return;
-    }
-    st = conversation_read(&c->talk, c->s->model, c->s->engine, c->s->sequence, &c->reading, &err);
-    if (st == WEIR_OK) {
-        answer(c);
-        return;
-    }
-    conversation_drop(&c->talk); /* a message that was not read has no answer */
-    if (st == WEIR_CANCELLED)
-        remark(c, "[stopped; the message is dropped]");
     else
-        complain(c, &err);
+        answer(c);
 }
 
 static void take_message(chat *c, const str *message)
@@ -267,10 +280,10 @@ static void chat_loop(chat *c, line_input *in)
     str_free(&message);
 }
 
-int chat_run(session *s, const options *o, const weir_sample_params *sample)
+int chat_run(const session *s, const options *o, const weir_engine_options *e, const weir_sample_params *sample)
 {
     weir_error  err;
-    chat        c  = {.s = s, .o = o, .sample = sample};
+    chat        c  = {.s = s, .o = o, .engine = e, .sample = sample};
     line_input *in = NULL;
     weir_status st = conversation_init(&c.talk, &err);
     if (st == WEIR_OK && o->system != NULL) st = conversation_system(&c.talk, o->system, &err);
@@ -279,7 +292,6 @@ int chat_run(session *s, const options *o, const weir_sample_params *sample)
     if (st != WEIR_OK) {
         code = cli_fail(&err);
     } else {
-        c.talk.snapshot = true;
         c.talk.thinking = o->think ? THINK_ON : o->no_think ? THINK_OFF : THINK_TEMPLATE;
         if (terminal_stdin()) remark(&c, "/help lists the commands, Ctrl-D leaves");
         chat_loop(&c, in);

@@ -10,15 +10,11 @@
 #include "cli/terminal.h"
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/mem.h"
-#include "weir/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-
-enum { TEXT_MAX = 1 << 30 };
 
 static const arg_option eval_options[] = {
     {"--text", NULL, ARG_STRING, offsetof(options, text), 0, "FILE", 0, 0, "the text, UTF-8"},
@@ -63,20 +59,7 @@ static bool on_rows(void *user, const weir_rows *r)
 /* The ids to score, from either file; *ids is released with mem_free. */
 static weir_status read_ids(const weir_model *m, const options *o, uint32_t **ids, size_t *n, weir_error *err)
 {
-    if (o->ids != NULL) return input_ids(m, o->ids, ids, n, err);
-    char    *text;
-    size_t   len;
-    weir_ids list = {0};
-    TRY(file_read(&text, &len, o->text, TEXT_MAX, err));
-    weir_status st = weir_tokenize(m, text, len, true, &list, err);
-    if (st == WEIR_INVALID) st = status_prefix(err, WEIR_FORMAT, "%s", o->text);
-    mem_free(text);
-    if (st == WEIR_OK && (*ids = mem_alloc(list.n + 1, sizeof **ids)) == NULL)
-        st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", o->text);
-    for (size_t i = 0; st == WEIR_OK && i < list.n; i++) (*ids)[i] = list.data[i];
-    *n = list.n;
-    weir_ids_free(&list);
-    return st;
+    return o->ids != NULL ? input_ids(m, o->ids, ids, n, err) : input_text(m, o->text, ids, n, err);
 }
 
 static weir_status score_windows(session *s, const uint32_t *ids, uint32_t window, uint64_t windows, scoring *out,
@@ -123,7 +106,7 @@ static int eval(const options *o)
     if (st == WEIR_OK && windows == 0)
         st = status_fail(&err, WEIR_FORMAT, "%s: expected at least one window of %" PRIu32 " tokens, found %zu tokens",
                          o->text != NULL ? o->text : o->ids, o->window, n);
-    if (st == WEIR_OK) st = session_engine(&s, o, o->window, &err);
+    if (st == WEIR_OK) st = session_sequence(&s, o, o->window, &err);
 
     scoring        r     = {.vocab = info.vocab_size, .total = windows * (o->window - 1)};
     const uint64_t start = clock_ns();

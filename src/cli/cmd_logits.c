@@ -100,7 +100,7 @@ static int logits(const options *o)
     if (st == WEIR_OK && o->ctx != 0 && n > o->ctx)
         st = status_fail(&err, WEIR_INVALID, "--ctx: expected at least the %zu ids of %s, found %" PRIu32, n, o->ids,
                          o->ctx);
-    if (st == WEIR_OK) st = session_engine(&s, o, (uint32_t)n, &err);
+    if (st == WEIR_OK) st = session_sequence(&s, o, (uint32_t)n, &err);
     if (st != WEIR_OK)
         code = cli_fail(&err);
     else

@@ -3,12 +3,10 @@
 #include "cli/cli.h"
 #include "cli/conversation.h"
 #include "cli/input.h"
-#include "cli/reading.h"
 #include "cli/reply.h"
 #include "cli/sampling.h"
 #include "cli/terminal.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -31,8 +29,6 @@ static const arg_option run_options[] = {
      "end the reply before this text; may be given 16 times"},
     {"--logprobs", NULL, ARG_U32, offsetof(options, logprobs), offsetof(options, logprobs_given), "N", 0, 20,
      "with --json: the log probability of each token, and of\nthe N likeliest in its place"},
-    {"--draft", NULL, ARG_STRING, offsetof(options, draft), 0, "off|mtp|ngram|MODEL", 0, 0,
-     "guess tokens ahead (only off is available yet)"},
 };
 static const arg_option sampling_options[] = {
     {"--temp", NULL, ARG_REAL, offsetof(options, temp), offsetof(options, temp_given), "T", 0, 5,
@@ -50,13 +46,14 @@ static const arg_option sampling_options[] = {
 };
 static const arg_group run_group       = ARG_GROUP("Options", run_options);
 static const arg_group sampling_group  = ARG_GROUP("Sampling (default: the checkpoint's own advice)", sampling_options);
-static const arg_group *const groups[] = {&run_group, &sampling_group, &options_common, NULL};
+static const arg_group *const groups[] = {&run_group,     &sampling_group, &options_drafts,
+                                          &options_cache, &options_common, NULL};
 
 /* What the command line asks for that cannot be, or that makes no sense. */
 static int check(const options *o, bool one_shot)
 {
-    if (strcmp(o->draft, "off") != 0)
-        return cli_usage("run: --draft: expected off, found \"%.60s\", which is not available yet", o->draft);
+    weir_error err;
+    if (session_check_options(o, &err) != WEIR_OK) return cli_usage("run: %s", err.text);
     if (o->think && o->no_think) return cli_usage("run: expected one of --think and --no-think, found both");
     if (o->chat && (o->prompt != NULL || o->raw || o->json))
         return cli_usage("run: --chat goes with none of -p, --raw and --json");
@@ -69,27 +66,14 @@ static int check(const options *o, bool one_shot)
     return CLI_OK;
 }
 
-/* Reads a prompt that is text, not a chat. */
-static weir_status read_raw(session *s, const char *text, size_t len, conversation_reading *out, weir_error *err)
+/* A prompt that is text, not a chat. */
+static weir_status make_raw(const session *s, const char *text, size_t len, weir_prompt *out, weir_error *err)
 {
-    weir_ids ids   = {0};
-    *out           = (conversation_reading){0};
-    weir_status st = weir_tokenize(s->model, text, len, true, &ids, err);
-    if (st == WEIR_OK && ids.n == 0) st = status_fail(err, WEIR_INVALID, "--raw: expected some text, found none");
-    if (st == WEIR_OK) {
-        const uint64_t start = clock_ns();
-        progress       bar;
-        progress_start(&bar, "reading");
-        st = reading_append(s->sequence, ids.data, ids.n, &bar, err);
-        progress_end(&bar);
-        out->prompt  = (uint32_t)ids.n;
-        out->seconds = (double)(clock_ns() - start) * 1e-9;
-    }
-    weir_ids_free(&ids);
-    return st;
+    TRY(weir_tokenize(s->model, text, len, true, &out->ids, err));
+    return out->ids.n > 0 ? WEIR_OK : status_fail(err, WEIR_INVALID, "--raw: expected some text, found none");
 }
 
-static weir_status read_chat(session *s, const options *o, const char *text, size_t len, conversation_reading *out,
+static weir_status make_chat(const session *s, const options *o, const char *text, size_t len, weir_prompt *out,
                              weir_error *err)
 {
     if (strlen(text) != len) return status_fail(err, WEIR_INVALID, "prompt: expected text, found a NUL byte");
@@ -98,32 +82,47 @@ static weir_status read_chat(session *s, const options *o, const char *text, siz
     c.thinking      = o->think ? THINK_ON : o->no_think ? THINK_OFF : THINK_TEMPLATE;
     if (st == WEIR_OK && o->system != NULL) st = conversation_system(&c, o->system, err);
     if (st == WEIR_OK) st = conversation_add(&c, "user", text, NULL, err);
-    if (st == WEIR_OK) st = conversation_read(&c, s->model, s->engine, s->sequence, out, err);
+    if (st == WEIR_OK) st = conversation_render(&c, s->model, out, err);
     conversation_free(&c);
     return st;
 }
 
-static int print_result(const reply *r, const conversation_reading *p, const session *s, uint64_t seed)
+static int print_result(const reply *r, const session *s, uint64_t seed)
 {
-    const double rate = p->seconds > 0.0 ? (double)p->prompt / p->seconds : 0.0;
-    json_t      *o    = json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:I, s:O}", "text",
-                                  cli_json_text(r->text.data, r->text.len), "reasoning",
-                                  cli_json_text(r->reasoning.data, r->reasoning.len), "tokens", (json_int_t)r->result.tokens,
-                                  "reasoning_tokens", (json_int_t)r->result.reasoning_tokens, "prompt_tokens",
-                                  (json_int_t)p->prompt, "finish", reply_finish_name(r->result.finish), "seconds",
-                                  p->seconds + r->seconds, "load_seconds", s->load_seconds, "prefill_tps", rate, "decode_tps",
-                                  reply_tps(r), "seed", (json_int_t)seed, "ids", r->ids);
+    const weir_request_info    *i = &r->info;
+    const weir_generate_result *g = &i->reply;
+    json_t                     *o = json_pack(
+                            "{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:I, s:O}", "text",
+                            cli_json_text(r->text.data, r->text.len), "reasoning", cli_json_text(r->reasoning.data, r->reasoning.len),
+                            "tokens", (json_int_t)g->tokens, "reasoning_tokens", (json_int_t)g->reasoning_tokens, "prompt_tokens",
+                            (json_int_t)i->prompt_tokens, "cached_tokens", (json_int_t)i->cached_tokens, "drafted", (json_int_t)g->drafted,
+                            "accepted", (json_int_t)g->accepted, "finish", reply_finish_name(g->finish), "seconds",
+                            i->read_seconds + i->reply_seconds, "load_seconds", s->load_seconds, "prefill_tps", reply_prefill_tps(i),
+                            "decode_tps", reply_decode_tps(i), "seed", (json_int_t)seed, "ids", r->ids);
     if (r->logprobs != NULL) (void)json_object_set(o, "logprobs", r->logprobs);
     return cli_print_json(o);
 }
 
-static int one_reply(session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample)
+/* What follows a reply that came; returns an exit code. */
+static int finish_reply(const reply *r, const session *s, const options *o, uint64_t seed)
 {
-    weir_error           err;
-    conversation_reading p;
-    const weir_status    st = o->raw ? read_raw(s, text, len, &p, &err) : read_chat(s, o, text, len, &p, &err);
-    if (st != WEIR_OK) return cli_fail(&err);
+    const weir_generate_result *g = &r->info.reply;
+    if (!o->json) (void)fputc('\n', stdout);
+    const int code = o->json ? print_result(r, s, seed) : cli_flush();
+    if (code != CLI_OK) return code;
+    if (g->finish == WEIR_FINISH_LENGTH && !o->json && !o->quiet)
+        (void)fputs(r->text.len == 0 && g->reasoning_tokens > 0
+                        ? "[cut off while reasoning; --no-think answers at once]\n"
+                        : "[cut off]\n",
+                    stderr);
+    return g->finish == WEIR_FINISH_CANCELLED ? CLI_FAILED : CLI_OK;
+}
 
+static int one_reply(const session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample)
+{
+    weir_error            err;
+    weir_prompt           p = {0};
+    reply                 r = {0};
     weir_generate_options g = WEIR_GENERATE_OPTIONS_INIT;
     g.sample                = sample;
     g.max_tokens            = o->max_tokens;
@@ -131,24 +130,24 @@ static int one_reply(session *s, const options *o, const char *text, size_t len,
     g.n_stop                = o->stop.n;
     g.logprobs              = o->logprobs_given;
     g.top_logprobs          = o->logprobs;
-    g.thinking_open         = p.thinking_open;
     g.raw                   = o->raw;
-    reply r;
-    int   code = CLI_OK;
-    if (reply_generate(&r, s->model, s->sequence, &g, !o->json, &err) != WEIR_OK)
-        code = cli_fail(&err);
-    else if (o->json)
-        code = print_result(&r, &p, s, sample->seed);
-    if (!o->json) (void)fputc('\n', stdout);
-    if (code == CLI_OK) code = cli_flush();
-    if (code == CLI_OK && r.result.finish == WEIR_FINISH_LENGTH && !o->json && !o->quiet)
-        (void)fputs(r.text.len == 0 && r.result.reasoning_tokens > 0
-                        ? "[cut off while reasoning; --no-think answers at once]\n"
-                        : "[cut off]\n",
-                    stderr);
-    if (code == CLI_OK && r.result.finish == WEIR_FINISH_CANCELLED) code = CLI_FAILED;
+    weir_status st          = o->raw ? make_raw(s, text, len, &p, &err) : make_chat(s, o, text, len, &p, &err);
+    g.thinking_open         = p.thinking_open;
+    if (st == WEIR_OK) st = reply_run(&r, s, &p.ids, &g, !o->json, &err);
+    if (st != WEIR_OK && r.begun && !o->json) (void)fputc('\n', stdout);
+    const int code = st != WEIR_OK ? cli_fail(&err) : finish_reply(&r, s, o, sample->seed);
     reply_free(&r);
+    weir_prompt_free(&p);
     return code;
+}
+
+/* Drafts and the cache are on where nothing else is said. */
+static weir_engine_options engine_options(const session *s, const options *o)
+{
+    weir_engine_options e = session_engine_options(s, o, 0);
+    if (o->draft == NULL) e.draft = "auto";
+    if (!o->cache_memory_given) e.cache_memory = WEIR_CACHE_AUTO;
+    return e;
 }
 
 static int run(const options *o)
@@ -168,14 +167,15 @@ static int run(const options *o)
         st = status_fail(&err, WEIR_INVALID, "run: expected -p TEXT, or text on stdin (--chat talks through a pipe)");
     if (st == WEIR_OK) st = session_open(&s, o, &err);
     if (st == WEIR_OK) st = sampling_from(s.model, o, &sample, &err);
-    if (st == WEIR_OK) st = session_engine(&s, o, 0, &err);
+    const weir_engine_options e = engine_options(&s, o);
+    if (st == WEIR_OK) st = session_engine(&s, &e, &err);
     int code;
     if (st != WEIR_OK)
         code = cli_fail(&err);
     else if (one_shot)
         code = one_reply(&s, o, read != NULL ? read : o->prompt, len, &sample);
     else
-        code = chat_run(&s, o, &sample);
+        code = chat_run(&s, o, &e, &sample);
     mem_free(read);
     session_close(&s);
     return code;

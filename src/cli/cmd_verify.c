@@ -51,7 +51,7 @@ static int print_table(const weir_verify_result *r, double seconds, uint64_t see
         else
             (void)printf("  %-24s %13s\n", r->invariants[i].name, "not exercised");
     (void)printf("differing: %" PRIu64 "\n", r->differing);
-    if (r->differing > 0) (void)printf("shortest found: %s\n", r->first_difference);
+    if (r->differing > 0) (void)printf("the first, as short as it could be made:\n%s", r->first_difference);
     return cli_flush();
 }
 
@@ -62,9 +62,13 @@ static int verify(const options *o)
     if (session_open(&s, o, &err) != WEIR_OK) return cli_fail(&err);
     watching w = {.budget = o->budget_given ? o->budget : 10.0};
     progress_start(&w.bar, "verifying");
-    const uint64_t     start = clock_ns(), seed = o->seed_given ? o->seed : start & UINT32_MAX;
+    const uint64_t      start = clock_ns(), seed = o->seed_given ? o->seed : start & UINT32_MAX;
+    weir_verify_options opt = WEIR_VERIFY_OPTIONS_INIT;
+    opt.budget_seconds      = w.budget;
+    opt.seed                = seed;
+    opt.kv                  = o->kv;
     weir_verify_result r;
-    const weir_status  st      = weir_verify(s.model, w.budget, seed, o->kv, on_progress, &w, &r, &err);
+    const weir_status  st      = weir_verify(s.model, &opt, on_progress, &w, &r, &err);
     const double       seconds = (double)(clock_ns() - start) * 1e-9;
     progress_end(&w.bar);
     int code;
@@ -81,9 +85,9 @@ const command cmd_verify = {
     .name    = "verify",
     .summary = "prove on this machine that results do not depend on how they are computed",
     .usage   = "[MODEL] [--budget SECONDS] [options]",
-    .details = "Computes sequences in many random ways (cut into chunks, rewound, with other threads and\n"
-               "instruction sets ...) and compares the bits with those of the plainest run.  Exit code 1\n"
-               "when any differ.\n",
+    .details = "Computes sequences and requests in many random ways (cut into chunks, side by side, with\n"
+               "drafts, forked, rewound, out of the cache, with other threads and instruction sets ...)\n"
+               "and compares the bits with those of the plainest run.  Exit code 1 when any differ.\n",
     .model   = CLI_MODEL_OPTIONAL,
     .groups  = groups,
     .run     = verify,

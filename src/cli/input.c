@@ -5,13 +5,14 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "weir/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { STDIN_MAX = 1 << 30, IDS_MAX = 256 << 20 };
+enum { STDIN_MAX = 1 << 30, TEXT_MAX = 1 << 30, IDS_MAX = 256 << 20 };
 
 weir_status input_stdin(char **out, size_t *len, weir_error *err)
 {
@@ -75,5 +76,22 @@ weir_status input_ids(const weir_model *m, const char *path, uint32_t **ids, siz
         *ids = NULL;
     }
     json_doc_free(&doc);
+    return st;
+}
+
+weir_status input_text(const weir_model *m, const char *path, uint32_t **ids, size_t *n, weir_error *err)
+{
+    char    *text;
+    size_t   len;
+    weir_ids list = {0};
+    TRY(file_read(&text, &len, path, TEXT_MAX, err));
+    weir_status st = weir_tokenize(m, text, len, true, &list, err);
+    if (st == WEIR_INVALID) st = status_prefix(err, WEIR_FORMAT, "%s", path);
+    mem_free(text);
+    if (st == WEIR_OK && (*ids = mem_alloc(list.n + 1, sizeof **ids)) == NULL)
+        st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
+    for (size_t i = 0; st == WEIR_OK && i < list.n; i++) (*ids)[i] = list.data[i];
+    *n = list.n;
+    weir_ids_free(&list);
     return st;
 }

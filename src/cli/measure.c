@@ -1,9 +1,9 @@
 /* cli/measure.c - timing; see measure.h.
  *
- * Floors: decoding must read the weights a token uses, the cached keys and
- * values, and read and write the recurrent state; a prompt must do the
- * multiply-adds of its tokens (the head's only for the last).  A run's floor is
- * the larger of both times.
+ * Floors: a step must read the weights a token uses, the cached keys and values,
+ * and read and write the recurrent state; and it must do the multiply-adds of
+ * its tokens (the head's only for the rows whose logits are made).  A run's
+ * floor is the larger of both times.
  * Minimum and median are kept: the minimum is the code, the gap the neighbours.
  * The floors are measured again between the lines, and a line is compared with
  * those beside it: on a shared machine they move with the neighbours, too. */
@@ -15,16 +15,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 enum { WARM_UP = 32 };
-
-/* Time samples in milliseconds. */
-typedef struct samples {
-    double ms[1024];
-    size_t n;
-} samples;
+static const double prefill_share = 0.25; /* of the budget */
 
 static int by_value(const void *a, const void *b)
 {
@@ -32,34 +28,33 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What `tokens` tokens at `depth` cannot do without; `heads` rows have their
- * logits computed. */
-static measure_run least_work(const measure_plan *p, uint32_t tokens, uint32_t depth, uint32_t heads)
+double measure_median(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
+measure_run measure_least(const measure_plan *p, uint32_t sequences, uint32_t tokens, uint32_t depth, uint32_t heads)
 {
     weir_model_info info;
     weir_model_get_info(p->model, &info);
     const double head = (double)info.vocab_size * (double)info.hidden_size;
+    const double own  = 2.0 * (double)p->fit.snapshot_bytes + (double)p->fit.kv_bytes_per_token * (double)depth;
     return (measure_run){
-        .least_bytes = (double)info.bytes_per_token + 2.0 * (double)p->fit.state_bytes_per_sequence +
-                       (double)p->fit.kv_bytes_per_token * (double)depth,
-        .least_macs = ((double)info.macs_per_token - head) * tokens + head * heads,
+        .least_bytes = (double)info.bytes_per_token + own * sequences,
+        .least_macs  = ((double)info.macs_per_token - head) * tokens * sequences + head * heads,
     };
 }
 
-/* Adds a line for calls of `per_call` tokens. */
-static void add_run(measure_report *out, const char *kind, uint32_t tokens, uint32_t depth, uint32_t per_call,
-                    measure_run least, samples *s)
+void measure_add(measure_report *out, measure_run r, uint32_t per_call, const measure_samples *s)
 {
     if (s->n == 0 || out->n == MEASURE_MAX_RUNS) return;
-    qsort(s->ms, s->n, sizeof s->ms[0], by_value);
-    least.kind          = kind;
-    least.tokens        = tokens;
-    least.depth         = depth;
-    least.batch         = 1;
-    least.ms_median     = s->ms[s->n / 2];
-    least.ms_min        = s->ms[0];
-    least.tps           = 1e3 * per_call / least.ms_median;
-    out->runs[out->n++] = least;
+    measure_samples sorted = *s;
+    r.ms_median            = measure_median(sorted.ms, sorted.n);
+    r.ms_min               = sorted.ms[0];
+    r.tps                  = 1e3 * per_call / r.ms_median;
+    r.last_floor           = out->n_floors - 1;
+    out->runs[out->n++]    = r;
 }
 
 /* Memory in use now. */
@@ -81,29 +76,32 @@ static void note_memory(measure_report *out)
     if (now > out->peak_rss_bytes) out->peak_rss_bytes = now;
 }
 
-static weir_status measure_machine(const measure_plan *p, measure_report *out, weir_error *err)
+bool measure_time_left(const measure_plan *p, double share)
+{
+    return (double)(clock_ns() - p->start) * 1e-9 < share * p->budget;
+}
+
+weir_status measure_machine(const measure_plan *p, measure_report *out, weir_error *err)
 {
     note_memory(out);
-    if (out->n_floors > MEASURE_MAX_RUNS) return WEIR_OK;
+    if (out->n_floors == MEASURE_MAX_FLOORS) return WEIR_OK;
     measure_floor *f = &out->floors[out->n_floors];
     TRY(weir_measure_floor(p->threads, p->isa, &f->read_gbps, &f->fma_gflops, err));
     out->n_floors++;
     return terminal_interrupted() ? status_fail(err, WEIR_CANCELLED, "interrupted") : WEIR_OK;
 }
 
-static double median_of(double *x, size_t n)
-{
-    qsort(x, n, sizeof *x, by_value);
-    return x[n / 2];
-}
-
 void measure_finish(measure_report *report, measure_floor *floors)
 {
-    double read[MEASURE_MAX_RUNS + 1], fma[MEASURE_MAX_RUNS + 1];
+    double read[MEASURE_MAX_FLOORS], fma[MEASURE_MAX_FLOORS];
     for (size_t i = 0; i < report->n; i++) {
-        measure_run         *r = &report->runs[i];
-        const measure_floor *f = &report->floors[i];
-        const double gbps = (f[0].read_gbps + f[1].read_gbps) / 2, gflops = (f[0].fma_gflops + f[1].fma_gflops) / 2;
+        measure_run *r    = &report->runs[i];
+        double       gbps = 0, gflops = 0;
+        const double n = (double)(r->last_floor - r->first_floor + 1);
+        for (size_t j = r->first_floor; j <= r->last_floor; j++) {
+            gbps += report->floors[j].read_gbps / n;
+            gflops += report->floors[j].fma_gflops / n;
+        }
         const double bytes_ms = r->least_bytes / (gbps * 1e6), macs_ms = 2.0 * r->least_macs / (gflops * 1e6);
         r->floor_fraction = (bytes_ms > macs_ms ? bytes_ms : macs_ms) / r->ms_median;
     }
@@ -111,20 +109,18 @@ void measure_finish(measure_report *report, measure_floor *floors)
         read[i] = report->floors[i].read_gbps;
         fma[i]  = report->floors[i].fma_gflops;
     }
-    *floors = (measure_floor){median_of(read, report->n_floors), median_of(fma, report->n_floors)};
+    *floors = (measure_floor){measure_median(read, report->n_floors), measure_median(fma, report->n_floors)};
 }
 
 weir_status measure_load(const measure_plan *p, double seconds, measure_report *out, weir_error *err)
 {
-    samples s = {.ms = {seconds * 1e3}, .n = 1};
-    TRY(measure_machine(p, out, err));
-    add_run(out, "load", 0, 0, 0, (measure_run){.least_bytes = (double)p->fit.weights_bytes}, &s);
-    out->floors[out->n_floors++] = out->floors[0]; /* the load is over: one measurement stands for both sides */
+    const measure_samples s = {.ms = {seconds * 1e3}, .n = 1};
+    TRY(measure_machine(p, out, err)); /* the load is over: one measurement stands for both sides */
+    measure_add(out, (measure_run){.kind = "load", .batch = 1, .least_bytes = (double)p->fit.weights_bytes}, 0, &s);
     return WEIR_OK;
 }
 
-/* Token `i` of the measured text: spread over the vocabulary, always the same. */
-static uint32_t token_at(const measure_plan *p, uint32_t i)
+uint32_t measure_token(const measure_plan *p, uint32_t i)
 {
     weir_model_info info;
     weir_model_get_info(p->model, &info);
@@ -139,100 +135,87 @@ static bool go_on(void *user, uint32_t done, uint32_t total)
     return !terminal_interrupted();
 }
 
-static bool take_rows(void *user, const weir_rows *rows)
-{
-    (void)user;
-    (void)rows;
-    return true;
-}
-
 /* Appends the next n tokens of the text; adds the time to `s` unless NULL. */
-static weir_status append_timed(const measure_plan *p, uint32_t n, samples *s, weir_error *err)
+static weir_status append_timed(const measure_plan *p, weir_sequence *seq, uint32_t n, measure_samples *s,
+                                weir_error *err)
 {
     uint32_t *ids = mem_alloc(n, sizeof *ids);
     if (ids == NULL) return status_fail(err, WEIR_NO_MEMORY, "bench: out of memory");
-    for (uint32_t i = 0; i < n; i++) ids[i] = token_at(p, weir_sequence_length(p->sequence) + i);
+    for (uint32_t i = 0; i < n; i++) ids[i] = measure_token(p, weir_sequence_length(seq) + i);
     const uint64_t    start = clock_ns();
-    const weir_status st    = weir_sequence_append(p->sequence, ids, n, go_on, NULL, err);
-    if (s != NULL && s->n < sizeof s->ms / sizeof s->ms[0]) s->ms[s->n++] = (double)(clock_ns() - start) * 1e-6;
+    const weir_status st    = weir_sequence_append(seq, ids, n, go_on, NULL, err);
+    if (s != NULL && s->n < MEASURE_MAX_SAMPLES) s->ms[s->n++] = (double)(clock_ns() - start) * 1e-6;
     mem_free(ids);
     if (st == WEIR_OK && terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
     return st;
 }
 
 /* Prompts of n tokens, again and again; leaves the last in the sequence. */
-static weir_status measure_prefill(const measure_plan *p, uint32_t n, measure_report *out, weir_error *err)
+static weir_status measure_prefill(const measure_plan *p, weir_sequence *seq, uint32_t n, measure_report *out,
+                                   weir_error *err)
 {
-    samples s = {0};
-    for (uint32_t i = 0; i < p->repeats && (i == 0 || clock_ns() < p->deadline); i++) {
-        weir_sequence_reset(p->sequence);
-        TRY(append_timed(p, n, &s, err));
+    measure_samples s = {0};
+    measure_run     r = measure_least(p, 1, n, 0, 1);
+    r.kind            = "prefill";
+    r.tokens          = n;
+    r.batch           = 1;
+    r.first_floor     = out->n_floors - 1;
+    for (uint32_t i = 0; i < p->repeats && (i == 0 || measure_time_left(p, prefill_share)); i++) {
+        weir_sequence_reset(seq);
+        TRY(append_timed(p, seq, n, &s, err));
     }
-    add_run(out, "prefill", n, 0, n, least_work(p, n, 0, 1), &s);
-    return measure_machine(p, out, err);
+    TRY(measure_machine(p, out, err));
+    measure_add(out, r, n, &s);
+    return WEIR_OK;
 }
 
-/* Single tokens from where the sequence is. */
-static weir_status measure_decode(const measure_plan *p, measure_report *out, weir_error *err)
-{
-    const uint32_t depth = weir_sequence_length(p->sequence);
-    samples        s     = {0};
-    for (uint32_t i = 0; i < MEASURE_DECODE && (i < 2 || clock_ns() < p->deadline); i++)
-        TRY(append_timed(p, 1, &s, err));
-    add_run(out, "decode", (uint32_t)s.n, depth, 1, least_work(p, 1, depth + (uint32_t)s.n / 2, 1), &s);
-    return measure_machine(p, out, err);
-}
-
-/* All logits of n tokens at once, as a verification of drafts has it. */
-static weir_status measure_window(const measure_plan *p, uint32_t n, const weir_snapshot *base, measure_report *out,
+/* Single tokens behind `depth` of them. */
+static weir_status measure_decode(const measure_plan *p, weir_sequence *seq, uint32_t depth, measure_report *out,
                                   weir_error *err)
 {
-    const uint32_t depth = weir_snapshot_length(base);
-    uint32_t       ids[16];
-    samples        s = {0};
-    for (uint32_t i = 0; i < n; i++) ids[i] = token_at(p, depth + i);
-    for (uint32_t i = 0; i < 2 * p->repeats && (i == 0 || clock_ns() < p->deadline); i++) {
-        TRY(weir_sequence_rewind(p->sequence, base, err));
-        const uint64_t start = clock_ns();
-        TRY(weir_sequence_score(p->sequence, ids, n, false, take_rows, NULL, err));
-        if (terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
-        s.ms[s.n++] = (double)(clock_ns() - start) * 1e-6;
-    }
-    add_run(out, "window", n, depth, n, least_work(p, n, depth, n), &s);
-    return measure_machine(p, out, err);
+    measure_samples s           = {0};
+    const size_t    first_floor = out->n_floors - 1;
+    weir_sequence_reset(seq);
+    TRY(append_timed(p, seq, depth, NULL, err));
+    for (uint32_t i = 0; i < MEASURE_DECODE && (i < 2 || measure_time_left(p, 1.0)); i++)
+        TRY(append_timed(p, seq, 1, &s, err));
+    measure_run r = measure_least(p, 1, 1, depth + (uint32_t)s.n / 2, 1);
+    r.kind        = "decode";
+    r.tokens      = (uint32_t)s.n;
+    r.depth       = depth;
+    r.batch       = 1;
+    r.first_floor = first_floor;
+    TRY(measure_machine(p, out, err));
+    measure_add(out, r, 1, &s);
+    return WEIR_OK;
 }
 
-/* Everything that begins where the prefill ended; the windows first. */
-static weir_status measure_from(const measure_plan *p, const weir_snapshot *base, measure_report *out, weir_error *err)
-{
-    TRY(measure_window(p, 4, base, out, err));
-    TRY(measure_window(p, 8, base, out, err));
-    TRY(weir_sequence_rewind(p->sequence, base, err));
-    return measure_decode(p, out, err);
-}
-
-weir_status measure_all(const measure_plan *p, measure_report *out, weir_error *err)
+static weir_status measure_with(const measure_plan *p, weir_sequence *seq, measure_report *out, weir_error *err)
 {
     weir_engine_info info;
     weir_engine_get_info(p->engine, &info);
     const uint32_t room    = info.max_context;
     const uint32_t prefill = room > MEASURE_PREFILL + MEASURE_DECODE ? MEASURE_PREFILL : room / 2;
-    weir_sequence_reset(p->sequence);
-    TRY(append_timed(p, prefill < WARM_UP ? prefill : WARM_UP, NULL, err));
-    TRY(measure_prefill(p, prefill, out, err));
+    TRY(append_timed(p, seq, prefill < WARM_UP ? prefill : WARM_UP, NULL, err));
+    TRY(measure_prefill(p, seq, prefill, out, err));
+    TRY(measure_steps(p, seq, out, err));
+    return measure_decode(p, seq, 1, out, err);
+}
 
-    weir_snapshot *base;
-    TRY(weir_sequence_snapshot(p->sequence, &base, err));
-    const weir_status st = measure_from(p, base, out, err);
-    weir_snapshot_free(base);
-    TRY(st);
+weir_status measure_all(const measure_plan *p, measure_report *out, weir_error *err)
+{
+    weir_sequence *seq;
+    TRY(weir_sequence_new(&seq, p->engine, err));
+    const weir_status st = measure_with(p, seq, out, err);
+    weir_sequence_free(seq);
+    return st;
+}
 
-    weir_sequence_reset(p->sequence);
-    TRY(append_timed(p, 1, NULL, err));
-    TRY(measure_decode(p, out, err));
-
-    if (p->depth == 0) return WEIR_OK;
-    weir_sequence_reset(p->sequence);
-    TRY(append_timed(p, p->depth, NULL, err));
-    return measure_decode(p, out, err);
+weir_status measure_depth(const measure_plan *p, uint32_t depth, measure_report *out, weir_error *err)
+{
+    weir_sequence *seq;
+    TRY(weir_sequence_new(&seq, p->engine, err));
+    const weir_status st = measure_decode(p, seq, depth, out, err);
+    weir_sequence_free(seq);
+    return st;
 }

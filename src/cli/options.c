@@ -1,4 +1,4 @@
-/* cli/options.c - the options that every command takes. */
+/* cli/options.c - the options that several commands take. */
 #include "cli/options.h"
 
 static const arg_option common[] = {
@@ -11,6 +11,8 @@ static const arg_option common[] = {
      "format of cached keys and values (default: bf16)"},
     {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 23,
      "most tokens in a sequence (default: as many as the model\nwas made for and memory holds)"},
+    {"--chunk", NULL, ARG_U32, offsetof(options, chunk), 0, "N", 1, 8192,
+     "most prompt tokens in one step (default: 256); smaller ones\nhear Ctrl-C sooner"},
     {"--memory", NULL, ARG_REAL, offsetof(options, memory), 0, "GB", 0.001, 1e9,
      "memory that weights and caches may take, in 10^9 bytes\n(default: what this machine has)"},
     {"--seed", NULL, ARG_U64, offsetof(options, seed), offsetof(options, seed_given), "N", 0, 9007199254740992.0,
@@ -20,4 +22,25 @@ static const arg_option common[] = {
     {"--help", "-h", ARG_FLAG, offsetof(options, help), 0, NULL, 0, 0, "show this text"},
 };
 
+static const arg_option drafts[] = {
+    {"--draft", NULL, ARG_STRING, offsetof(options, draft), 0, "off|auto|mtp|ngram|MODEL", 0, 0,
+     "where guesses of the next tokens come from: the model's own\nhead (mtp), the text so far (ngram), a smaller "
+     "MODEL of the\n"
+     "same tokenizer; auto: mtp where the model has the head.\nGuesses change the speed, never the text"},
+    {"--draft-tokens", NULL, ARG_U32, offsetof(options, draft_tokens), 0, "N", 1, 32,
+     "most guesses in one step (default: 3 with mtp, 8 with ngram,\n4 with a MODEL)"},
+    {"--mtp-hidden", NULL, ARG_CHOICE, offsetof(options, mtp_hidden), 0, "post|pre", 0, 0,
+     "what the mtp head is fed: the hidden state after the final\nnorm (default), or before"},
+};
+static const arg_option cache[] = {
+    {"--cache-memory", NULL, ARG_REAL, offsetof(options, cache_memory), offsetof(options, cache_memory_given), "GB", 0,
+     1e9, "memory for what was read before and may come again, in 10^9\nbytes; 0: none"},
+    {"--cache-dir", NULL, ARG_STRING, offsetof(options, cache_dir), 0, "DIR", 0, 0,
+     "a folder that keeps it for the next time (default: none)"},
+    {"--cache-disk", NULL, ARG_REAL, offsetof(options, cache_disk), 0, "GB", 0.001, 1e9,
+     "most bytes in --cache-dir, in 10^9 (default: 32 GB)"},
+};
+
 const arg_group options_common = ARG_GROUP("Common options", common);
+const arg_group options_drafts = ARG_GROUP("Drafts", drafts);
+const arg_group options_cache  = ARG_GROUP("Cache", cache);

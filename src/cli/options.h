@@ -11,14 +11,22 @@ typedef struct options {
     const char *model; /* as written; NULL: the bundled demo model */
 
     /* common */
-    uint32_t    threads, ctx; /* 0: the library's choice */
+    uint32_t    threads, ctx, chunk; /* 0: the library's choice */
     const char *isa, *device, *kv;
     uint64_t    seed;
     double      memory; /* GB it may take; 0: what the machine has */
     bool        seed_given, json, quiet, help;
 
+    /* drafts and the prefix cache */
+    const char *draft; /* NULL: the command's own choice */
+    const char *mtp_hidden;
+    uint32_t    draft_tokens;             /* 0: the library's choice */
+    double      cache_memory, cache_disk; /* GB */
+    const char *cache_dir;
+    bool        cache_memory_given;
+
     /* run */
-    const char *prompt, *system, *draft;
+    const char *prompt, *system;
     bool        raw, chat, think, no_think;
     bool        temp_given, top_p_given, top_k_given, logprobs_given;
     uint32_t    max_tokens, top_k, logprobs;
@@ -32,18 +40,20 @@ typedef struct options {
 
     /* bench, fit, verify */
     const char *shape, *format;
-    uint32_t    depth, runs, parallel;
+    uint32_t    depth, runs, parallel, prompts, tokens;
+    uint64_t    pool;
+    arg_numbers batches, window_sizes;
     double      budget;
-    bool        budget_given;
+    bool        budget_given, draft_fixed;
 } options;
 
 /* What holds where the command line says nothing. */
 #define OPTIONS_INIT \
     { \
-        .device = "cpu", .repetition_penalty = 1.0, .draft = "off", .window = 1024, .parallel = 1, .runs = 5 \
+        .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5 \
     }
 
-/* Taken by every command. */
-extern const arg_group options_common;
+/* Taken by every command; by those that generate; and by those that keep what they read. */
+extern const arg_group options_common, options_drafts, options_cache;
 
 #endif

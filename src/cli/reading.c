@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "cli/terminal.h"
 
 /* Tokens of a piece: the first is short, for the speed is not known yet.  Past
  * the engine's own chunk there is nothing to gain. */
@@ -16,21 +15,6 @@ static size_t next_piece(size_t n, double seconds)
     const double fitting = (double)n * piece_seconds / (seconds > 1e-6 ? seconds : 1e-6);
     if (fitting >= LONGEST_PIECE) return LONGEST_PIECE;
     return fitting > SHORTEST_PIECE ? (size_t)fitting : SHORTEST_PIECE;
-}
-
-weir_status reading_append(weir_sequence *s, const uint32_t *ids, size_t n, progress *bar, weir_error *err)
-{
-    size_t piece = FIRST_PIECE;
-    for (size_t at = 0; at < n;) {
-        if (terminal_interrupted()) return status_fail(err, WEIR_CANCELLED, "interrupted");
-        const size_t   now   = n - at < piece ? n - at : piece;
-        const uint64_t start = clock_ns();
-        TRY(weir_sequence_append(s, ids + at, now, NULL, NULL, err));
-        piece = next_piece(now, (double)(clock_ns() - start) * 1e-9);
-        at += now;
-        progress_show(bar, (double)at, (double)n);
-    }
-    return WEIR_OK;
 }
 
 /* Remembers that `fn` wanted to stop: also when no rows were left to stop. */

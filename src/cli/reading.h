@@ -1,4 +1,4 @@
-/* cli/reading.h - reads long lists of tokens in pieces of about half a second,
+/* cli/reading.h - scores long lists of tokens in pieces of about half a second,
  * so that progress shows and Ctrl-C is heard.  How a list is cut changes no
  * result. */
 #ifndef CLI_READING_H
@@ -7,10 +7,8 @@
 #include "cli/progress.h"
 #include "weir/sequence.h"
 
-/* As weir_sequence_append.  WEIR_CANCELLED after Ctrl-C: the pieces before it
- * are in the sequence. */
-weir_status reading_append(weir_sequence *s, const uint32_t *ids, size_t n, progress *bar, weir_error *err);
-/* As weir_sequence_score; `rows` shows the progress, and hears Ctrl-C. */
+/* As weir_sequence_score; `rows` shows the progress, and hears Ctrl-C.
+ * WEIR_CANCELLED when it stopped the work, also behind the last row. */
 weir_status reading_score(weir_sequence *s, const uint32_t *ids, size_t n, bool hidden, weir_rows_fn *rows, void *user,
                           weir_error *err);
 

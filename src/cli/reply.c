@@ -1,10 +1,11 @@
 /* cli/reply.c - one reply; see reply.h. */
 #include "cli/reply.h"
 
-#include "base/clock.h"
+#include "base/status.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,6 +57,8 @@ static void keep_logprobs(reply *r, const weir_token *t)
 static bool on_token(void *user, const weir_token *t)
 {
     reply *r = user;
+    if (!r->begun) progress_end(&r->bar);
+    r->begun = true;
     if (t->id != UINT32_MAX) {
         if (json_array_append_new(r->ids, json_integer(t->id)) != 0) r->failed = true;
         if (r->logprobs != NULL) keep_logprobs(r, t);
@@ -70,29 +73,78 @@ static bool on_token(void *user, const weir_token *t)
     return !terminal_interrupted();
 }
 
-weir_status reply_generate(reply *r, const weir_model *m, weir_sequence *s, const weir_generate_options *opt, bool show,
-                           weir_error *err)
+static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
-    *r = (reply){.model = m, .show = show};
+    reply            *r = user;
+    weir_request_info i;
+    weir_request_get_info(r->request, &i);
+    /* What the cache had took no time, and says nothing about the rest. */
+    progress_show(&r->bar, done - i.cached_tokens, total - i.cached_tokens);
+    return !terminal_interrupted();
+}
+
+static weir_status submit(reply *r, weir_engine *e, const weir_ids *prompt, const weir_generate_options *opt,
+                          weir_error *err)
+{
+    weir_engine_info info;
+    weir_engine_get_info(e, &info);
+    if (prompt->n > info.max_context)
+        return status_fail(err, WEIR_INVALID, "the prompt takes %zu tokens, the context (--ctx) has room for %" PRIu32,
+                           prompt->n, info.max_context);
+    weir_request_options q = WEIR_REQUEST_OPTIONS_INIT;
+    q.prompt               = prompt->data;
+    q.n_prompt             = prompt->n;
+    q.generate             = opt;
+    q.token                = on_token;
+    q.progress             = on_progress;
+    q.user                 = r;
+    return weir_engine_submit(e, &q, &r->request, err);
+}
+
+/* Steps until the request is done; then *r has its info. */
+static weir_status drive(reply *r, weir_engine *e, weir_error *err)
+{
+    weir_status st = WEIR_OK;
+    for (uint32_t left = 1; st == WEIR_OK && left > 0;) {
+        st = weir_engine_step(e, &left, err);
+        if (terminal_interrupted()) weir_request_cancel(r->request);
+    }
+    weir_request_get_info(r->request, &r->info);
+    const weir_status own = r->info.status;
+    if (st == WEIR_OK && own == WEIR_CANCELLED && !r->begun)
+        st = status_fail(err, WEIR_CANCELLED, "interrupted");
+    else if (st == WEIR_OK && own != WEIR_CANCELLED && own != WEIR_OK)
+        st = status_fail(err, own, "%s", r->info.error);
+    r->info.error = NULL; /* the request's own */
+    return st;
+}
+
+static weir_status kept_all(const reply *r, weir_error *err)
+{
+    TRY(str_status(&r->text, "the reply", err));
+    TRY(str_status(&r->reasoning, "the reply", err));
+    return r->failed ? status_fail(err, WEIR_NO_MEMORY, "the reply: out of memory") : WEIR_OK;
+}
+
+weir_status reply_run(reply *r, const session *s, const weir_ids *prompt, const weir_generate_options *opt, bool show,
+                      weir_error *err)
+{
+    *r = (reply){.model = s->model, .show = show};
     str_init(&r->text, TEXT_MAX);
     str_init(&r->reasoning, TEXT_MAX);
     r->ids      = json_array();
     r->logprobs = opt->logprobs ? json_array() : NULL;
+    r->failed   = r->ids == NULL;
+    TRY(submit(r, s->engine, prompt, opt, err));
 
-    const uint64_t start = clock_ns();
-    weir_status    st    = weir_generate(s, opt, on_token, r, &r->result, err);
-    r->seconds           = (double)(clock_ns() - start) * 1e-9;
+    progress_start(&r->bar, "reading");
+    const weir_status st = drive(r, s->engine, err);
+    progress_end(&r->bar);
+    weir_request_free(r->request);
+    r->request = NULL;
     if (r->dim) (void)fputs(terminal_plain(), stdout);
     if (show) (void)fflush(stdout);
-    if (st == WEIR_CANCELLED) { /* while a token was being read */
-        r->result.finish = WEIR_FINISH_CANCELLED;
-        st               = WEIR_OK;
-    }
-    if (st == WEIR_OK) st = str_status(&r->text, "the reply", err);
-    if (st == WEIR_OK) st = str_status(&r->reasoning, "the reply", err);
-    if (st == WEIR_OK && (r->failed || r->ids == NULL))
-        st = status_fail(err, WEIR_NO_MEMORY, "the reply: out of memory");
-    return st;
+    return st == WEIR_OK ? kept_all(r, err) : st;
 }
 
 void reply_free(reply *r)
@@ -114,7 +166,12 @@ const char *reply_finish_name(weir_finish f)
     return "cancelled";
 }
 
-double reply_tps(const reply *r)
+double reply_decode_tps(const weir_request_info *i)
 {
-    return r->seconds > 0.0 ? (double)r->result.tokens / r->seconds : 0.0;
+    return i->reply_seconds > 0.0 ? (double)i->reply.tokens / i->reply_seconds : 0.0;
+}
+
+double reply_prefill_tps(const weir_request_info *i)
+{
+    return i->read_seconds > 0.0 ? (double)(i->read_tokens - i->cached_tokens) / i->read_seconds : 0.0;
 }

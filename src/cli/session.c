@@ -6,17 +6,60 @@
 #include "cli/find_model.h"
 #include "cli/progress.h"
 
-weir_status session_open(session *s, const options *o, weir_error *err)
+#include <string.h>
+
+static uint64_t bytes_of(double gigabytes)
 {
-    *s = (session){0};
+    return (uint64_t)(gigabytes * 1e9);
+}
+
+/* A --draft that is none of the engine's own words is a MODEL. */
+static bool names_model(const char *draft)
+{
+    static const char *const words[] = {"off", "auto", "mtp", "ngram"};
+    for (size_t i = 0; draft != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcmp(draft, words[i]) == 0) return false;
+    return draft != NULL;
+}
+
+static weir_status open_model(weir_model **out, const char *argument, weir_error *err)
+{
     char *path;
-    TRY(find_model(o->model, &path, err));
-    const weir_status st = weir_model_open(&s->model, path, err);
+    TRY(find_model(argument, &path, err));
+    const weir_status st = weir_model_open(out, path, err);
     mem_free(path);
     return st;
 }
 
-weir_engine_options session_engine_options(const options *o, uint32_t context)
+weir_status session_open(session *s, const options *o, weir_error *err)
+{
+    *s             = (session){0};
+    weir_status st = open_model(&s->model, o->model, err);
+    if (st == WEIR_OK && names_model(o->draft)) {
+        st = open_model(&s->draft_model, o->draft, err);
+        if (st != WEIR_OK) st = status_prefix(err, st, "--draft");
+    }
+    if (st != WEIR_OK) session_close(s);
+    return st;
+}
+
+weir_status session_check_options(const options *o, weir_error *err)
+{
+    const bool off = o->draft != NULL && strcmp(o->draft, "off") == 0;
+    const bool mtp = o->draft == NULL || strcmp(o->draft, "mtp") == 0 || strcmp(o->draft, "auto") == 0;
+    if (o->draft != NULL && o->draft[0] == '\0')
+        return status_fail(err, WEIR_INVALID, "--draft: expected off, auto, mtp, ngram or a MODEL, found \"\"");
+    if (off && o->draft_tokens != 0)
+        return status_fail(err, WEIR_INVALID, "--draft-tokens needs another --draft than off");
+    if (!mtp && o->mtp_hidden != NULL) return status_fail(err, WEIR_INVALID, "--mtp-hidden needs --draft mtp");
+    if (o->cache_disk > 0 && o->cache_dir == NULL)
+        return status_fail(err, WEIR_INVALID, "--cache-disk needs --cache-dir");
+    if (o->cache_dir != NULL && o->cache_memory_given && o->cache_memory <= 0)
+        return status_fail(err, WEIR_INVALID, "--cache-dir needs a --cache-memory above 0");
+    return WEIR_OK;
+}
+
+weir_engine_options session_engine_options(const session *s, const options *o, uint32_t context)
 {
     weir_engine_options e = WEIR_ENGINE_OPTIONS_INIT;
     e.device              = o->device;
@@ -24,27 +67,41 @@ weir_engine_options session_engine_options(const options *o, uint32_t context)
     e.kv                  = o->kv;
     e.threads             = o->threads;
     e.max_context         = o->ctx != 0 ? o->ctx : context;
-    e.memory_limit        = (uint64_t)(o->memory * 1e9);
+    e.chunk               = o->chunk;
+    e.memory_limit        = bytes_of(o->memory);
+    e.draft               = s->draft_model != NULL ? "model" : o->draft;
+    e.draft_model         = s->draft_model;
+    e.max_drafts          = o->draft_tokens;
+    e.mtp_pre_norm        = o->mtp_hidden != NULL && strcmp(o->mtp_hidden, "pre") == 0;
+    e.cache_memory        = o->cache_memory_given || o->cache_dir == NULL ? bytes_of(o->cache_memory) : WEIR_CACHE_AUTO;
+    e.cache_dir           = o->cache_dir;
+    e.cache_disk          = bytes_of(o->cache_disk);
     return e;
 }
 
-weir_status session_engine(session *s, const options *o, uint32_t context, weir_error *err)
+weir_status session_engine(session *s, const weir_engine_options *e, weir_error *err)
 {
-    const weir_engine_options e     = session_engine_options(o, context);
-    const uint64_t            start = clock_ns();
-    progress                  p;
+    const uint64_t start = clock_ns();
+    progress       p;
     progress_note(&p, "loading the model ...");
-    weir_status st = weir_engine_open(&s->engine, s->model, &e, err);
-    if (st == WEIR_OK) st = weir_sequence_new(&s->sequence, s->engine, err);
+    const weir_status st = weir_engine_open(&s->engine, s->model, e, err);
     progress_end(&p);
     s->load_seconds = (double)(clock_ns() - start) * 1e-9;
     return st;
+}
+
+weir_status session_sequence(session *s, const options *o, uint32_t context, weir_error *err)
+{
+    const weir_engine_options e = session_engine_options(s, o, context);
+    TRY(session_engine(s, &e, err));
+    return weir_sequence_new(&s->sequence, s->engine, err);
 }
 
 void session_close(session *s)
 {
     weir_sequence_free(s->sequence);
     weir_engine_close(s->engine);
+    weir_model_close(s->draft_model);
     weir_model_close(s->model);
     *s = (session){0};
 }

@@ -3,12 +3,15 @@
 #define ENGINE_ENGINE_PARTS_H
 
 #include "checkpoint/checkpoint.h"
+#include "engine/draft_length.h"
 #include "engine/sample.h"
 #include "load/load.h"
 #include "model/model.h"
+#include "state/prefix_tree.h"
+#include "state/store_format.h"
 #include "text/template.h"
 #include "text/tokenizer.h"
-#include "weir/generate.h"
+#include "weir/request.h"
 #include "weir/text.h"
 
 struct weir_model {
@@ -22,6 +25,26 @@ struct weir_model {
     uint64_t        *allowed; /* bit per id that has a token; NULL: all have */
 };
 
+/* One ragged step; batch.h. */
+typedef struct batch_item batch_item;
+typedef struct batch {
+    batch_item *items;
+    k_span     *spans, *more;  /* [max_items]: of the step; of the replay or of MTP */
+    uint32_t   *ids, *mtp_ids; /* tokens of the rows */
+    uint32_t   *mtp_from;      /* rows of work.hidden */
+    uint32_t   *to, *from;     /* [max_items] rows to copy */
+    uint32_t    max_items, max_rows, n_items, n_rows;
+    uint64_t    catch_up_ns; /* of the last step, spent on MTP rows of steps before it */
+} batch;
+
+typedef enum draft_source { DRAFT_OFF, DRAFT_MTP, DRAFT_NGRAM, DRAFT_MODEL } draft_source;
+
+/* Requests that take part in steps, and those that wait; schedule.h. */
+typedef struct request_list {
+    weir_request *first, *last;
+    uint32_t      n;
+} request_list;
+
 struct weir_engine {
     const weir_model *source;
     kernels          *k;
@@ -29,11 +52,32 @@ struct weir_engine {
     model             m;
     work              w;
     weir_engine_info  info;
-    k_span            span; /* of the step in flight: a backend may look until finish() */
-    k_step            step;
-    uint32_t         *rows; /* [chunk] 0, 1, 2, ...: row lists for the head */
+    k_step            step; /* in flight: a backend may look until finish() */
+    batch             batch;
+    uint32_t         *rows; /* [max rows of a step] 0, 1, 2, ...: row lists for the head */
     void             *sample_memory;
     sample_workspace  sampler;
+
+    prefix_tree *cache;                     /* NULL: none */
+    uint64_t     cache_limit;               /* bytes of memory */
+    uint8_t      identity[STORE_KEY_BYTES]; /* of the states it makes (identity.h) */
+    uint64_t     page_bytes;                /* of all layers */
+    uint32_t     message_start;             /* the id that begins a chat message; UINT32_MAX: none */
+    uint64_t     cache_lookups, cache_hits, cache_tokens, read_tokens;
+
+    request_list waiting, active;
+    uint64_t     n_steps;
+    bool         stepping; /* a callback is not to call for a step */
+
+    draft_source   draft;
+    bool           fixed_drafts;
+    uint32_t       decode_rows;  /* most rows of replies in a step */
+    draft_policy   drafting;     /* how many drafts pay */
+    uint64_t       compute_ns;   /* of the last step, for its rows; */
+    uint64_t       commit_ns;    /* for moving on, but for what waited */
+    bool           only_replies; /* in the last step, no prompts: what it took tells what drafts cost */
+    weir_request **chain;        /* [max_sequences] the requests that a draft source works on */
+    weir_engine   *drafter;      /* runs the draft model; NULL: none */
 };
 
 enum { HEAD_ROWS = 16 }; /* rows whose logits are made at a time */
@@ -41,9 +85,17 @@ enum { HEAD_ROWS = 16 }; /* rows whose logits are made at a time */
 struct weir_sequence {
     weir_engine *e;
     sequence    *q;
-    float       *logits; /* [vocab] of the next token; meaningless while length is 0 */
-    bool         broken; /* a step failed half-way: the recurrent state is of no known position */
+    float       *logits;   /* [vocab] of the next token; meaningless while length is 0; NULL in a request's */
+    bool         broken;   /* a step failed half-way: the recurrent state is of no known position */
+    uint32_t     mtp_made; /* positions from 0 on whose MTP rows are made (batch.c) */
 };
+
+/* MTP rows of a sequence that goes on with another's state: the hidden row of the
+ * last position is a part of it, to be paired with another token. */
+static inline uint32_t mtp_made_at(uint32_t length)
+{
+    return length > 0 ? length - 1 : 0;
+}
 
 struct weir_snapshot {
     const weir_engine *e; /* of the sequence it was taken from */
@@ -55,5 +107,7 @@ struct weir_snapshot {
 
 /* Ids that weir samples from: those of the tokenizer, or the whole head. */
 uint32_t model_valid_ids(const weir_model *m);
+/* WEIR_INVALID unless the ids of both models mean the same. */
+weir_status model_same_tokens(const weir_model *a, const weir_model *b, weir_error *err);
 
 #endif

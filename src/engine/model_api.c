@@ -129,7 +129,7 @@ void weir_model_get_info(const weir_model *m, weir_model_info *out)
 {
     const config                *c  = checkpoint_config(m->c);
     const checkpoint_convention *cv = checkpoint_conventions(m->c);
-    const model_config           s  = load_config(c);
+    const model_config           s  = load_config(c, false);
     *out                            = (weir_model_info){
                                    .path               = checkpoint_path(m->c),
                                    .model_type         = c->model_type,
@@ -191,4 +191,18 @@ const uint32_t *weir_model_eos_ids(const weir_model *m, size_t *n)
 {
     *n = m->n_eos;
     return m->eos;
+}
+
+weir_status model_same_tokens(const weir_model *a, const weir_model *b, weir_error *err)
+{
+    const uint32_t n = model_valid_ids(a), n_b = model_valid_ids(b);
+    if (n != n_b || (a->tok == NULL) != (b->tok == NULL))
+        return status_fail(err, WEIR_INVALID, "draft model: expected the model's %u tokens, found %u", n, n_b);
+    for (uint32_t id = 0; a->tok != NULL && id < n; id++) {
+        size_t         len_a = 0, len_b = 0;
+        const uint8_t *x = tokenizer_bytes(a->tok, id, &len_a), *y = tokenizer_bytes(b->tok, id, &len_b);
+        if ((x == NULL) != (y == NULL) || len_a != len_b || (x != NULL && memcmp(x, y, len_a) != 0))
+            return status_fail(err, WEIR_INVALID, "draft model: token %u is another one than the model's", id);
+    }
+    return WEIR_OK;
 }

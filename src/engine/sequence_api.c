@@ -1,23 +1,59 @@
 /* engine/sequence_api.c - weir/sequence.h: reading tokens, chunk by chunk. */
 #include "base/mem.h"
-#include "engine/engine_parts.h"
+#include "engine/batch.h"
+#include "engine/sequence_parts.h"
 
 #include <string.h>
 
+static weir_status no_memory(weir_error *err)
+{
+    return status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory");
+}
+
+/* A public sequence around nothing yet. */
+static weir_status shell_new(weir_sequence **out, weir_engine *e, bool logits, weir_error *err)
+{
+    *out = mem_zalloc(1, sizeof **out);
+    if (*out == NULL) return no_memory(err);
+    (*out)->e = e;
+    if (!logits) return WEIR_OK;
+    (*out)->logits = mem_alloc(e->m.config.vocab_size, sizeof *(*out)->logits);
+    if ((*out)->logits != NULL) return WEIR_OK;
+    mem_free(*out);
+    *out = NULL;
+    return no_memory(err);
+}
+
+weir_status sequence_open(weir_sequence **out, weir_engine *e, uint32_t positions, bool logits, weir_error *err)
+{
+    TRY(shell_new(out, e, logits, err));
+    const weir_status st = sequence_new(&(*out)->q, e->st, positions, err);
+    if (st == WEIR_OK) return WEIR_OK;
+    weir_sequence_free(*out);
+    *out = NULL;
+    return st;
+}
+
 weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *err)
 {
-    *out             = NULL;
-    weir_sequence *s = mem_zalloc(1, sizeof *s);
-    if (s == NULL) return status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory");
-    s->e           = e;
-    s->logits      = mem_alloc(e->m.config.vocab_size, sizeof *s->logits);
-    weir_status st = s->logits == NULL ? status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory")
-                                       : sequence_new(&s->q, e->st, err);
-    if (st != WEIR_OK)
-        weir_sequence_free(s);
-    else
-        *out = s;
-    return st;
+    return sequence_open(out, e, 0, true, err);
+}
+
+weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir_error *err)
+{
+    *out = NULL;
+    TRY(engine_idle(s->e, "fork", err));
+    if (s->broken) return status_fail(err, WEIR_INVALID, "fork: a step of the sequence failed");
+    TRY(shell_new(out, s->e, true, err));
+    const weir_status st = sequence_fork(&(*out)->q, s->q, 0, err);
+    if (st != WEIR_OK) {
+        weir_sequence_free(*out);
+        *out = NULL;
+        return st;
+    }
+    memcpy((*out)->logits, s->logits, s->e->m.config.vocab_size * sizeof *s->logits);
+    (*out)->mtp_made = mtp_made_at(weir_sequence_length(*out));
+    return WEIR_OK;
 }
 
 void weir_sequence_free(weir_sequence *s)
@@ -46,12 +82,14 @@ const float *weir_sequence_logits(const weir_sequence *s)
 void weir_sequence_reset(weir_sequence *s)
 {
     sequence_reset(s->q);
-    s->broken = false;
+    s->broken   = false;
+    s->mtp_made = 0;
 }
 
 static weir_status check_ids(const weir_sequence *s, const uint32_t *ids, size_t n, weir_error *err)
 {
     const uint32_t vocab = s->e->m.config.vocab_size, room = s->e->info.max_context - sequence_length(s->q);
+    TRY(engine_idle(s->e, "sequence", err));
     if (s->broken) return status_fail(err, WEIR_INVALID, "sequence: a step failed; reset or rewind it first");
     if (n == 0) return status_fail(err, WEIR_INVALID, "tokens: expected at least one");
     if (n > room)
@@ -64,30 +102,21 @@ static weir_status check_ids(const weir_sequence *s, const uint32_t *ids, size_t
     return WEIR_OK;
 }
 
-/* Starts a step over n tokens of this sequence; w->x holds the rows afterwards. */
-static weir_status start_step(weir_sequence *s, const uint32_t *ids, uint32_t n, const model_tap *tap, weir_error *err)
+/* A step over n tokens of this sequence alone; w->x holds the rows afterwards. */
+static weir_status forward(weir_sequence *s, const uint32_t *ids, uint32_t n, const model_tap *tap, weir_error *err)
 {
-    weir_engine *e = s->e;
-    TRY(sequence_span(s->q, ids, n, 0, &e->span, err));
-    e->step = (k_step){.n_rows = n, .n_spans = 1, .ids = ids, .spans = &e->span};
-    model_forward(&e->m, e->k, &e->step, e->st, &e->w, tap);
-    return WEIR_OK;
-}
-
-static weir_status finish_step(weir_sequence *s, weir_error *err)
-{
-    const weir_status st = s->e->k->finish(s->e->k, err);
-    s->broken            = st != WEIR_OK;
-    if (st == WEIR_OK) sequence_commit(s->q, s->e->span.n);
-    return st;
+    batch_clear(s->e);
+    TRY(batch_add(s->e, s, ids, n, false, NULL, err));
+    return batch_forward(s->e, tap, err);
 }
 
 /* The logits of one row of the last step become the sequence's. */
-static void take_logits(weir_sequence *s, uint32_t row)
+static weir_status take_logits(weir_sequence *s, uint32_t row, weir_error *err)
 {
-    weir_engine *e = s->e;
-    model_head(&e->m, e->k, &e->w, &e->rows[row], 1);
-    e->k->buf_read(e->k, e->w.logits, 0, s->logits, e->m.config.vocab_size * sizeof(float));
+    const float *logits;
+    TRY(batch_logits(s->e, &s->e->rows[row], 1, &logits, err));
+    memcpy(s->logits, logits, s->e->m.config.vocab_size * sizeof *logits);
+    return WEIR_OK;
 }
 
 weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n, weir_progress_fn *progress,
@@ -97,11 +126,11 @@ weir_status weir_sequence_append(weir_sequence *s, const uint32_t *ids, size_t n
     const uint32_t total = (uint32_t)n, chunk = s->e->info.chunk;
     for (uint32_t done = 0; done < total;) {
         const uint32_t now = total - done < chunk ? total - done : chunk;
-        TRY(start_step(s, ids + done, now, NULL, err));
+        TRY(forward(s, ids + done, now, NULL, err));
         done += now;
         /* Who stops early wants the logits there: the head of one row is cheap beside a chunk. */
-        if (done == total || progress != NULL) take_logits(s, now - 1);
-        TRY(finish_step(s, err));
+        if (done == total || progress != NULL) TRY(take_logits(s, now - 1, err));
+        TRY(batch_commit(s->e, err));
         if (progress != NULL && !progress(user, done, total) && done < total)
             return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done, total);
     }
@@ -140,41 +169,51 @@ static void hidden_free(hidden_rows *h)
     mem_free(h->layer);
 }
 
-/* Hands out the rows of the last step, HEAD_ROWS at a time; returns how many
- * the callback saw before it asked to stop, or all n. */
-static uint32_t hand_out(weir_sequence *s, uint32_t n, const hidden_rows *h, weir_rows_fn *rows, void *user, bool *stop)
+/* Rows of one step on their way to the callback. */
+typedef struct handing_out {
+    weir_sequence *s;
+    hidden_rows   *h;
+    weir_rows_fn  *rows;
+    void          *user;
+    uint32_t       seen; /* rows that the callback has had */
+    bool           stop; /* it asked to stop */
+} handing_out;
+
+/* Hands out the n rows of the last step, HEAD_ROWS at a time. */
+static weir_status hand_out(handing_out *o, uint32_t n, weir_error *err)
 {
-    weir_engine   *e     = s->e;
-    const uint64_t bytes = e->m.config.vocab_size * sizeof(float);
-    for (uint32_t i = 0; i < n; i += HEAD_ROWS) {
-        const uint32_t count = n - i < HEAD_ROWS ? n - i : HEAD_ROWS;
-        model_head(&e->m, e->k, &e->w, e->rows + i, count);
-        weir_rows r = {
-            .first_position = sequence_length(s->q) + i, .n = count, .logits = e->k->buf_host(e->k, e->w.logits)};
+    weir_engine       *e = o->s->e;
+    const hidden_rows *h = o->h;
+    const size_t       V = e->m.config.vocab_size;
+    for (o->seen = 0; o->seen < n && !o->stop;) {
+        const uint32_t i = o->seen, count = n - i < HEAD_ROWS ? n - i : HEAD_ROWS;
+        weir_rows      r = {.first_position = sequence_length(o->s->q) + i, .n = count};
+        TRY(batch_logits(e, e->rows + i, count, &r.logits, err));
         if (h->layer != NULL) {
             for (uint32_t l = 0; l < h->n_layers; l++) h->layer[l] = h->data + l * h->stride + (size_t)i * h->width;
             r.hidden = h->layer;
         }
-        *stop = !rows(user, &r);
-        if (*stop) return i + count;
+        e->stepping = true;
+        o->stop     = !o->rows(o->user, &r);
+        e->stepping = false;
+        o->seen += count;
+        if (o->seen == n) memcpy(o->s->logits, r.logits + (count - 1) * V, V * sizeof *r.logits);
     }
-    e->k->buf_read(e->k, e->w.logits, (n - 1) % HEAD_ROWS * bytes, s->logits, bytes);
-    return n;
+    return WEIR_OK;
 }
 
-static weir_status score(weir_sequence *s, const uint32_t *ids, uint32_t n, hidden_rows *h, weir_rows_fn *rows,
-                         void *user, weir_error *err)
+static weir_status score(handing_out *o, const uint32_t *ids, uint32_t n, weir_error *err)
 {
-    const model_tap tap = {.fn = keep_hidden, .user = h};
+    weir_sequence  *s   = o->s;
+    const model_tap tap = {.fn = keep_hidden, .user = o->h};
     for (uint32_t done = 0; done < n;) {
         const uint32_t now = n - done < s->e->info.chunk ? n - done : s->e->info.chunk;
-        TRY(start_step(s, ids + done, now, h->data != NULL ? &tap : NULL, err));
-        bool           stop = false;
-        const uint32_t seen = hand_out(s, now, h, rows, user, &stop);
-        if (stop) take_logits(s, now - 1);
-        TRY(finish_step(s, err));
-        if (stop && done + seen < n)
-            return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done + seen, n);
+        TRY(forward(s, ids + done, now, o->h->data != NULL ? &tap : NULL, err));
+        TRY(hand_out(o, now, err));
+        if (o->seen < now) TRY(take_logits(s, now - 1, err));
+        TRY(batch_commit(s->e, err));
+        if (o->stop && done + o->seen < n)
+            return status_fail(err, WEIR_CANCELLED, "stopped after %u of %u tokens", done + o->seen, n);
         done += now;
     }
     return WEIR_OK;
@@ -185,8 +224,9 @@ weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, size_t n,
 {
     TRY(check_ids(s, ids, n, err));
     hidden_rows h  = {0};
+    handing_out o  = {.s = s, .h = &h, .rows = rows, .user = user};
     weir_status st = hidden ? hidden_new(&h, s->e, err) : WEIR_OK;
-    if (st == WEIR_OK) st = score(s, ids, (uint32_t)n, &h, rows, user, err);
+    if (st == WEIR_OK) st = score(&o, ids, (uint32_t)n, err);
     hidden_free(&h);
     return st;
 }
@@ -196,6 +236,7 @@ weir_status weir_sequence_score(weir_sequence *s, const uint32_t *ids, size_t n,
 weir_status weir_sequence_snapshot(const weir_sequence *s, weir_snapshot **out, weir_error *err)
 {
     *out = NULL;
+    TRY(engine_idle(s->e, "snapshot", err));
     if (s->broken) return status_fail(err, WEIR_INVALID, "snapshot: a step of the sequence failed");
     const uint32_t length = sequence_length(s->q), vocab = s->e->m.config.vocab_size;
     weir_snapshot *p = mem_zalloc(1, sizeof *p);
@@ -233,6 +274,7 @@ uint32_t weir_snapshot_length(const weir_snapshot *snap)
 
 weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err)
 {
+    TRY(engine_idle(s->e, "rewind", err));
     if (snap->e != s->e)
         return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence of another engine");
     if (snap->length > sequence_length(s->q) ||
@@ -240,7 +282,8 @@ weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, we
         return status_fail(err, WEIR_INVALID, "rewind: expected a sequence that begins with the snapshot's %u tokens",
                            snap->length);
     sequence_restore(s->q, snap->length, snap->state);
-    s->broken = false;
+    s->broken   = false;
+    s->mtp_made = mtp_made_at(snap->length);
     memcpy(s->logits, snap->logits, s->e->m.config.vocab_size * sizeof *s->logits);
     return WEIR_OK;
 }

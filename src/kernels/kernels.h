@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 1 }; /* raise on any change below */
+enum { KERNELS_ABI = 2 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
@@ -115,6 +115,9 @@ struct kernels {
     void (*buf_write)(kernels *k, k_buf *b, uint64_t offset, const void *from, uint64_t bytes);
     void (*buf_read)(kernels *k, const k_buf *b, uint64_t offset, void *to, uint64_t bytes);
     void (*buf_zero)(kernels *k, k_buf *b, uint64_t offset, uint64_t bytes);
+    /* Copies within the backend's memory.  `to` may be `from` when the regions do not overlap. */
+    void (*buf_copy)(kernels *k, k_buf *to, uint64_t to_offset, const k_buf *from, uint64_t from_offset,
+                     uint64_t bytes);
     /* A pointer to read results from, valid until the next operation on b. */
     const void *(*buf_host)(kernels *k, const k_buf *b);
 
@@ -140,8 +143,13 @@ struct kernels {
     void (*add)(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows);
     /* y = silu(gate) * up. */
     void (*swiglu)(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32_t n, uint32_t rows);
-    /* y[i] = x[rows[i]], i < n_rows, n columns. */
-    void (*gather)(kernels *k, k_buf *y, const k_buf *x, uint32_t n, const uint32_t *rows, uint32_t n_rows);
+    /* y[y_rows[i]] = x[x_rows[i]] for i < n_rows, rows of n columns; rows NULL mean i itself.  No
+     * row is written twice.  y may be x: the copies are as if made in the order of i, so a row
+     * that is also written must be read before.  The lists are read before this returns. */
+    void (*copy_rows)(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const uint32_t *x_rows, uint32_t n,
+                      uint32_t n_rows);
+    /* y [rows, 2n] = a [rows, n] and b [rows, n] side by side.  y is neither. */
+    void (*concat)(kernels *k, k_buf *y, const k_buf *a, const k_buf *b, uint32_t n, uint32_t rows);
 
     /* qkv [T, C] -> y [T, C] = silu(causal depthwise convolution), C = 2*key_heads*key_dim +
      * value_heads*value_dim.  taps [kernel, C], oldest first.  tail [slot][kernel-1][C]: the last

@@ -1,7 +1,7 @@
 /* load/config.c - the checkpoint's config in the model's words. */
 #include "load/load.h"
 
-model_config load_config(const config *c)
+model_config load_config(const config *c, bool with_mtp)
 {
     model_config m = {
         .hidden_size       = c->hidden_size,
@@ -23,6 +23,7 @@ model_config load_config(const config *c)
         .experts_per_token = c->n_experts_per_token,
         .expert_size       = c->moe_intermediate_size,
         .shared_size       = c->shared_intermediate_size,
+        .mtp               = with_mtp,
     };
     for (uint32_t i = 0; i < c->n_layers; i++) {
         if (c->layers[i] == CONFIG_FULL)
@@ -56,6 +57,7 @@ uint64_t load_converted_bytes(const model_config *c)
 {
     const k_delta_shape *d = &c->delta;
     const uint64_t delta = (uint64_t)k_delta_channels(d) * d->conv_kernel + 2 * (uint64_t)d->value_heads + d->value_dim;
-    return sizeof(float) * (delta * c->n_delta_layers + 2 * (uint64_t)c->attention.head_dim * c->n_attention_layers +
-                            (2 * (uint64_t)c->n_layers + 1) * c->hidden_size);
+    const uint64_t layer_norms = 2, mtp_norms = c->mtp ? layer_norms + 3 : 0; /* of hidden_size */
+    return sizeof(float) * (delta * c->n_delta_layers + 2 * (uint64_t)c->attention.head_dim * model_cached_layers(c) +
+                            (layer_norms * c->n_layers + 1 + mtp_norms) * c->hidden_size);
 }

@@ -54,7 +54,7 @@ void load_describe(load_description *out, const checkpoint *ck)
 {
     memset(out, 0, sizeof *out);
     const config      *file = checkpoint_config(ck);
-    const model_config c    = load_config(file);
+    const model_config c    = load_config(file, false);
     const uint64_t     head = (uint64_t)c.vocab_size * c.hidden_size;
     for (uint32_t i = 0; i < c.n_layers; i++) {
         const uint64_t vectors = layer_vectors(&c, file->layers[i]);
@@ -70,6 +70,7 @@ void load_describe(load_description *out, const checkpoint *ck)
     uint64_t largest = 0;
     for (size_t i = 0; i < checkpoint_count(ck); i++) {
         const checkpoint_tensor *t = checkpoint_at(ck, i);
+        if (t->part == CHECKPOINT_MTP && load_has_mtp(ck)) out->mtp_bytes += t->bytes;
         if (t->part != CHECKPOINT_TRUNK && (t->part != CHECKPOINT_HEAD || file->tie_word_embeddings)) continue;
         out->weights_bytes += t->bytes;
         const bool embedding = strncmp(t->name, "embed_tokens.", 13) == 0;

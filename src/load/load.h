@@ -5,8 +5,11 @@
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 
-/* The model's sizes out of the checkpoint's config. */
-model_config load_config(const config *c);
+/* The model's sizes out of the checkpoint's config, with its MTP head or without. */
+model_config load_config(const config *c, bool with_mtp);
+
+/* Is there an MTP head to load? */
+bool load_has_mtp(const checkpoint *c);
 
 /* Rotary frequencies [rotary_dim / 2] and the factor on sine and cosine, for
  * k_limits.  WEIR_UNSUPPORTED for a kind of scaling that is not implemented. */
@@ -15,25 +18,29 @@ weir_status load_rope(const config *c, double *inv_freq, float *rope_scale, weir
 /* Makes all weights on the backend; matrices stay in the checkpoint's mapping,
  * which must outlive the model.  Every parameter is bound exactly once: what
  * is missing, unexpected, of a wrong shape or of a format without kernels is
- * named (WEIR_FORMAT, WEIR_UNSUPPORTED).  On failure *out is all zero. */
-weir_status load_model(model *out, kernels *k, const checkpoint *c, weir_error *err);
+ * named (WEIR_FORMAT, WEIR_UNSUPPORTED).  Without with_mtp the MTP head's tensors
+ * are passed over; with it WEIR_INVALID when there is none, WEIR_UNSUPPORTED when
+ * it has several layers.  On failure *out is all zero. */
+weir_status load_model(model *out, kernels *k, const checkpoint *c, bool with_mtp, weir_error *err);
 void        load_free(model *m, kernels *k); /* all zero is allowed */
 
-/* Bytes that load_model converts into memory of its own (norms, taps, rates). */
+/* Bytes that load_model converts into memory of its own (norms, taps, rates),
+ * those of MTP among them when the config is with it. */
 uint64_t load_converted_bytes(const model_config *c);
 
 /* What one reads off the names and shapes alone. */
 typedef struct load_description {
     uint64_t parameters, active_parameters;
     uint64_t weights_bytes;   /* trunk and head as stored */
+    uint64_t mtp_bytes;       /* the MTP head as stored; 0 without one */
     uint64_t bytes_per_token; /* of these, read for one token */
     uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
     char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64" */
 } load_description;
 void load_describe(load_description *out, const checkpoint *c);
 
-/* A checkpoint in memory with random weights of a published shape ("0.8b", ...)
- * in a format ("bf16", "f16", "f32", "affine4", "affine8"). */
+/* A checkpoint in memory with random weights of a published shape ("0.8b", ...),
+ * MTP head included, in a format ("bf16", "f16", "f32", "affine4", "affine8"). */
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err);
 
 #endif

@@ -134,79 +134,95 @@ static void add_matrix(maker *m, checkpoint_part part, const char *module, uint3
          bits == 4 ? 0xBC80BC80BC80BC80u : 0xBC80BC80BC80BC80u);
 }
 
-static void matrix(maker *m, uint32_t index, const char *rest, uint64_t rows, uint64_t cols)
+/* Where a layer's tensors go: "layers.<i>." of a part. */
+typedef struct place {
+    checkpoint_part part;
+    uint32_t        i;
+} place;
+
+static void matrix(maker *m, place at, const char *rest, uint64_t rows, uint64_t cols)
 {
     char           module[128];
     const uint64_t shape[] = {rows, cols};
-    (void)snprintf(module, sizeof module, "layers.%u.%s", index, rest);
-    add_matrix(m, CHECKPOINT_TRUNK, module, 2, shape);
+    (void)snprintf(module, sizeof module, "layers.%u.%s", at.i, rest);
+    add_matrix(m, at.part, module, 2, shape);
 }
 
-static void stack(maker *m, uint32_t index, const char *rest, uint64_t mats, uint64_t rows, uint64_t cols)
+static void stack(maker *m, place at, const char *rest, uint64_t mats, uint64_t rows, uint64_t cols)
 {
     char           module[128];
     const uint64_t shape[] = {mats, rows, cols};
-    (void)snprintf(module, sizeof module, "layers.%u.%s", index, rest);
-    add_matrix(m, CHECKPOINT_TRUNK, module, 3, shape);
+    (void)snprintf(module, sizeof module, "layers.%u.%s", at.i, rest);
+    add_matrix(m, at.part, module, 3, shape);
 }
 
-static void vector(maker *m, uint32_t index, const char *rest, uint64_t n)
+static void vector(maker *m, place at, const char *rest, uint64_t n)
 {
     char           name[128];
     const uint64_t shape[] = {n};
-    (void)snprintf(name, sizeof name, "layers.%u.%s", index, rest);
-    add_floats(m, CHECKPOINT_TRUNK, name, DTYPE_F32, 1, shape);
+    (void)snprintf(name, sizeof name, "layers.%u.%s", at.i, rest);
+    add_floats(m, at.part, name, DTYPE_F32, 1, shape);
 }
 
-static void mlp(maker *m, uint32_t i, const char *block, uint64_t inner, uint64_t hidden)
+static void mlp(maker *m, place at, const char *block, uint64_t inner, uint64_t hidden)
 {
     char rest[64];
     (void)snprintf(rest, sizeof rest, "%s.gate_proj", block);
-    matrix(m, i, rest, inner, hidden);
+    matrix(m, at, rest, inner, hidden);
     (void)snprintf(rest, sizeof rest, "%s.up_proj", block);
-    matrix(m, i, rest, inner, hidden);
+    matrix(m, at, rest, inner, hidden);
     (void)snprintf(rest, sizeof rest, "%s.down_proj", block);
-    matrix(m, i, rest, hidden, inner);
+    matrix(m, at, rest, hidden, inner);
 }
 
-static void make_layer(maker *m, const config *c, uint32_t i)
+static void make_layer(maker *m, const config *c, place at, config_layer kind)
 {
     const uint64_t H = c->hidden_size;
-    vector(m, i, "input_layernorm.weight", H);
-    vector(m, i, "post_attention_layernorm.weight", H);
-    if (c->layers[i] == CONFIG_FULL) {
+    vector(m, at, "input_layernorm.weight", H);
+    vector(m, at, "post_attention_layernorm.weight", H);
+    if (kind == CONFIG_FULL) {
         const uint64_t q = (uint64_t)c->n_heads * c->head_dim, kv = (uint64_t)c->n_kv_heads * c->head_dim;
-        matrix(m, i, "self_attn.q_proj", 2 * q, H);
-        matrix(m, i, "self_attn.k_proj", kv, H);
-        matrix(m, i, "self_attn.v_proj", kv, H);
-        matrix(m, i, "self_attn.o_proj", H, q);
-        vector(m, i, "self_attn.q_norm.weight", c->head_dim);
-        vector(m, i, "self_attn.k_norm.weight", c->head_dim);
+        matrix(m, at, "self_attn.q_proj", 2 * q, H);
+        matrix(m, at, "self_attn.k_proj", kv, H);
+        matrix(m, at, "self_attn.v_proj", kv, H);
+        matrix(m, at, "self_attn.o_proj", H, q);
+        vector(m, at, "self_attn.q_norm.weight", c->head_dim);
+        vector(m, at, "self_attn.k_norm.weight", c->head_dim);
     } else {
         const uint64_t C = config_conv_channels(c), V = config_linear_value(c), taps[] = {C, 1, c->conv_kernel};
         char           name[96];
-        matrix(m, i, "linear_attn.in_proj_qkv", C, H);
-        matrix(m, i, "linear_attn.in_proj_z", V, H);
-        matrix(m, i, "linear_attn.in_proj_a", c->linear_n_value_heads, H);
-        matrix(m, i, "linear_attn.in_proj_b", c->linear_n_value_heads, H);
-        matrix(m, i, "linear_attn.out_proj", H, V);
-        (void)snprintf(name, sizeof name, "layers.%u.linear_attn.conv1d.weight", i);
-        add_floats(m, CHECKPOINT_TRUNK, name, DTYPE_F32, 3, taps);
-        vector(m, i, "linear_attn.A_log", c->linear_n_value_heads);
-        vector(m, i, "linear_attn.dt_bias", c->linear_n_value_heads);
-        vector(m, i, "linear_attn.norm.weight", c->linear_value_dim);
+        matrix(m, at, "linear_attn.in_proj_qkv", C, H);
+        matrix(m, at, "linear_attn.in_proj_z", V, H);
+        matrix(m, at, "linear_attn.in_proj_a", c->linear_n_value_heads, H);
+        matrix(m, at, "linear_attn.in_proj_b", c->linear_n_value_heads, H);
+        matrix(m, at, "linear_attn.out_proj", H, V);
+        (void)snprintf(name, sizeof name, "layers.%u.linear_attn.conv1d.weight", at.i);
+        add_floats(m, at.part, name, DTYPE_F32, 3, taps);
+        vector(m, at, "linear_attn.A_log", c->linear_n_value_heads);
+        vector(m, at, "linear_attn.dt_bias", c->linear_n_value_heads);
+        vector(m, at, "linear_attn.norm.weight", c->linear_value_dim);
     }
     if (!c->is_moe) {
-        mlp(m, i, "mlp", c->intermediate_size, H);
+        mlp(m, at, "mlp", c->intermediate_size, H);
         return;
     }
     const uint64_t E = c->n_experts, I = c->moe_intermediate_size;
-    matrix(m, i, "mlp.gate", E, H);
-    stack(m, i, "mlp.switch_mlp.gate_proj", E, I, H);
-    stack(m, i, "mlp.switch_mlp.up_proj", E, I, H);
-    stack(m, i, "mlp.switch_mlp.down_proj", E, H, I);
-    mlp(m, i, "mlp.shared_expert", c->shared_intermediate_size, H);
-    matrix(m, i, "mlp.shared_expert_gate", 1, H);
+    matrix(m, at, "mlp.gate", E, H);
+    stack(m, at, "mlp.switch_mlp.gate_proj", E, I, H);
+    stack(m, at, "mlp.switch_mlp.up_proj", E, I, H);
+    stack(m, at, "mlp.switch_mlp.down_proj", E, H, I);
+    mlp(m, at, "mlp.shared_expert", c->shared_intermediate_size, H);
+    matrix(m, at, "mlp.shared_expert_gate", 1, H);
+}
+
+static void make_mtp(maker *m, const config *c)
+{
+    const uint64_t H = c->hidden_size, norm[] = {H}, fc[] = {H, 2 * H};
+    add_matrix(m, CHECKPOINT_MTP, "fc", 2, fc);
+    add_floats(m, CHECKPOINT_MTP, "pre_fc_norm_embedding.weight", DTYPE_F32, 1, norm);
+    add_floats(m, CHECKPOINT_MTP, "pre_fc_norm_hidden.weight", DTYPE_F32, 1, norm);
+    add_floats(m, CHECKPOINT_MTP, "norm.weight", DTYPE_F32, 1, norm);
+    make_layer(m, c, (place){CHECKPOINT_MTP, 0}, CONFIG_FULL);
 }
 
 static config shape_config(const shape_entry *s, random_format f)
@@ -239,6 +255,7 @@ static config shape_config(const shape_entry *s, random_format f)
         .n_experts_per_token      = s->per_token,
         .moe_intermediate_size    = s->experts > 0 ? s->inner : 0,
         .shared_intermediate_size = s->shared,
+        .mtp_layers               = 1,
         .image_token              = CONFIG_NO_TOKEN,
         .video_token              = CONFIG_NO_TOKEN,
         .vision_start_token       = CONFIG_NO_TOKEN,
@@ -267,15 +284,16 @@ weir_status load_random(checkpoint **out, const char *shape, const char *format,
                            format);
 
     const config                c  = shape_config(s, f);
-    const checkpoint_convention cv = {.gain_minus_one = true};
+    const checkpoint_convention cv = {.gain_minus_one = true, .has_mtp = true, .mtp_gain_minus_one = true};
     checkpoint                 *ck = NULL;
     TRY(checkpoint_new_memory(&ck, &c, &cv, err));
     maker          m       = {.c = ck, .format = f, .seed = seed * 2 + 1, .err = err};
     const uint64_t table[] = {c.vocab_size, c.hidden_size}, norm[] = {c.hidden_size};
-    for (uint32_t i = 0; i < c.n_layers; i++) make_layer(&m, &c, i);
+    for (uint32_t i = 0; i < c.n_layers; i++) make_layer(&m, &c, (place){CHECKPOINT_TRUNK, i}, c.layers[i]);
     add_matrix(&m, CHECKPOINT_TRUNK, "embed_tokens", 2, table);
     if (!s->tied) add_matrix(&m, CHECKPOINT_HEAD, "lm_head", 2, table);
     add_floats(&m, CHECKPOINT_TRUNK, "norm.weight", DTYPE_F32, 1, norm);
+    make_mtp(&m, &c);
     if (m.st != WEIR_OK) {
         checkpoint_close(ck);
         return m.st;

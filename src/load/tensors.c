@@ -15,11 +15,12 @@ static bool failed(const binder *b)
     return b->st != WEIR_OK;
 }
 
-static void note_missing(binder *b, const char *name)
+static void note_missing(binder *b, checkpoint_part part, const char *name)
 {
     const size_t len = strlen(b->missing);
     if (b->n_missing++ < 8)
-        (void)snprintf(b->missing + len, sizeof b->missing - len, "%s%s", len > 0 ? ", " : "", name);
+        (void)snprintf(b->missing + len, sizeof b->missing - len, "%s%s%s", len > 0 ? ", " : "",
+                       part == CHECKPOINT_MTP ? "mtp." : "", name);
 }
 
 weir_status bind_finish(binder *b)
@@ -28,8 +29,7 @@ weir_status bind_finish(binder *b)
     if (b->n_missing > 0)
         return b->st = status_fail(b->err, WEIR_FORMAT, "%s: %zu tensors are missing: %s%s", checkpoint_path(b->c),
                                    b->n_missing, b->missing, b->n_missing > 8 ? ", ..." : "");
-    static const bool skipped[CHECKPOINT_PARTS] = {[CHECKPOINT_MTP] = true}; /* bound by whoever drafts with it */
-    return b->st                                = checkpoint_unexpected(b->c, b->taken, skipped, b->err);
+    return b->st = checkpoint_unexpected(b->c, b->taken, b->skipped, b->err);
 }
 
 bool bind_exists(const binder *b, checkpoint_part part, const char *name)
@@ -44,7 +44,7 @@ static const checkpoint_tensor *take(binder *b, checkpoint_part part, const char
 {
     if (failed(b)) return NULL;
     if (checkpoint_find(b->c, part, name) == NULL) {
-        note_missing(b, name);
+        note_missing(b, part, name);
         return NULL;
     }
     const checkpoint_tensor *t = NULL;

@@ -9,7 +9,8 @@
 typedef struct binder {
     const checkpoint *c;
     kernels          *k;
-    bool             *taken; /* [checkpoint_count] */
+    bool             *taken;                     /* [checkpoint_count] */
+    bool              skipped[CHECKPOINT_PARTS]; /* whose tensors may be left over */
     weir_status       st;
     weir_error       *err;
     char              missing[512]; /* names, for the message */

@@ -4,12 +4,18 @@
 
 uint64_t state_kv_bytes_per_position(const state_limits *l)
 {
-    return 2 * l->page_bytes / K_PAGE * l->attention_layers;
+    return state_page_bytes(l) / K_PAGE;
 }
 
-uint64_t state_bytes_per_sequence(const state_limits *l)
+static uint64_t slots_of(const state_limits *l)
 {
-    return (l->tail_bytes + l->recurrent_bytes) * l->delta_layers;
+    return (uint64_t)l->max_sequences + l->windows;
+}
+
+uint64_t state_total_bytes(const state_limits *l)
+{
+    return state_page_bytes(l) * l->pages + state_bytes_per_sequence(l) * slots_of(l) +
+           (l->channel_bytes + 2 * l->gate_bytes) * l->recorded_rows * l->delta_layers;
 }
 
 /* n buffers of `bytes` each. */
@@ -39,49 +45,75 @@ static uint32_t *stack_new(uint32_t n)
 static weir_status fill(state *s, weir_error *err)
 {
     const state_limits *l = &s->limits;
-    TRY(buffers_new(&s->tails, s->k, l->delta_layers, l->tail_bytes * l->max_sequences, err));
-    TRY(buffers_new(&s->recurrent, s->k, l->delta_layers, l->recurrent_bytes * l->max_sequences, err));
-    TRY(buffers_new(&s->keys, s->k, l->attention_layers, l->page_bytes * s->n_pages, err));
-    TRY(buffers_new(&s->values, s->k, l->attention_layers, l->page_bytes * s->n_pages, err));
-    s->free_pages = stack_new(s->n_pages);
-    s->free_slots = stack_new(l->max_sequences);
-    if (s->free_pages == NULL || s->free_slots == NULL) return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
-    s->n_free_pages = s->n_pages;
-    s->n_free_slots = l->max_sequences;
+    const uint32_t      D = l->delta_layers, A = l->attention_layers;
+    TRY(buffers_new(&s->tails, s->k, D, l->tail_bytes * s->n_slots, err));
+    TRY(buffers_new(&s->recurrent, s->k, D, l->recurrent_bytes * s->n_slots, err));
+    TRY(buffers_new(&s->keys, s->k, A, l->page_bytes * l->pages, err));
+    TRY(buffers_new(&s->values, s->k, A, l->page_bytes * l->pages, err));
+    if (l->carry_bytes > 0) TRY(s->k->buf_new(s->k, l->carry_bytes * s->n_slots, &s->carry, err));
+    if (l->recorded_rows > 0) {
+        TRY(buffers_new(&s->recorded_qkv, s->k, D, l->channel_bytes * l->recorded_rows, err));
+        TRY(buffers_new(&s->recorded_a, s->k, D, l->gate_bytes * l->recorded_rows, err));
+        TRY(buffers_new(&s->recorded_b, s->k, D, l->gate_bytes * l->recorded_rows, err));
+    }
+    s->free_pages = stack_new(l->pages);
+    s->page_refs  = mem_zalloc(l->pages, sizeof *s->page_refs);
+    s->free_slots = stack_new(s->n_slots);
+    s->recorded   = mem_alloc(l->recorded_rows, sizeof *s->recorded);
+    if (s->free_pages == NULL || s->page_refs == NULL || s->free_slots == NULL || s->recorded == NULL)
+        return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
+    s->n_free_pages = l->pages;
+    s->n_free_slots = s->n_slots;
+    return WEIR_OK;
+}
+
+/* Positions and slots are counted in 32 bits. */
+static weir_status check_limits(const state_limits *l, weir_error *err)
+{
+    if (l->pages > UINT32_MAX / K_PAGE || l->max_positions > UINT32_MAX - K_PAGE)
+        return status_fail(err, WEIR_INVALID,
+                           "state: expected fewer than 2^32 positions, found %u pages and %u positions", l->pages,
+                           l->max_positions);
+    if (slots_of(l) > UINT32_MAX)
+        return status_fail(err, WEIR_INVALID,
+                           "state: expected fewer than 2^32 slots, found %u sequences and %u windows", l->max_sequences,
+                           l->windows);
     return WEIR_OK;
 }
 
 weir_status state_new(state **out, kernels *k, const state_limits *limits, weir_error *err)
 {
-    *out     = NULL;
+    *out = NULL;
+    TRY(check_limits(limits, err));
     state *s = mem_zalloc(1, sizeof *s);
     if (s == NULL) return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
-    s->k                  = k;
-    s->limits             = *limits;
-    s->pages_per_sequence = (limits->max_positions + K_PAGE - 1) / K_PAGE;
-    const uint64_t pages  = (uint64_t)s->pages_per_sequence * limits->max_sequences;
-    weir_status    st     = WEIR_OK;
-    if (pages > UINT32_MAX)
-        st = status_fail(err, WEIR_INVALID, "max_context * max_sequences: expected less than 2^38 positions");
-    s->n_pages = (uint32_t)pages;
-    if (st == WEIR_OK) st = fill(s, err);
-    if (st != WEIR_OK) {
+    s->k                 = k;
+    s->limits            = *limits;
+    s->n_slots           = limits->max_sequences + limits->windows;
+    const weir_status st = fill(s, err);
+    if (st != WEIR_OK)
         state_free(s);
-        return st;
-    }
-    *out = s;
-    return WEIR_OK;
+    else
+        *out = s;
+    return st;
 }
 
 void state_free(state *s)
 {
     if (s == NULL) return;
-    buffers_free(s->tails, s->k, s->limits.delta_layers);
-    buffers_free(s->recurrent, s->k, s->limits.delta_layers);
-    buffers_free(s->keys, s->k, s->limits.attention_layers);
-    buffers_free(s->values, s->k, s->limits.attention_layers);
+    const uint32_t D = s->limits.delta_layers, A = s->limits.attention_layers;
+    buffers_free(s->tails, s->k, D);
+    buffers_free(s->recurrent, s->k, D);
+    buffers_free(s->keys, s->k, A);
+    buffers_free(s->values, s->k, A);
+    buffers_free(s->recorded_qkv, s->k, D);
+    buffers_free(s->recorded_a, s->k, D);
+    buffers_free(s->recorded_b, s->k, D);
+    s->k->buf_free(s->k, s->carry);
     mem_free(s->free_pages);
+    mem_free(s->page_refs);
     mem_free(s->free_slots);
+    mem_free(s->recorded);
     mem_free(s);
 }
 
@@ -108,4 +140,9 @@ k_buf *state_keys(const state *s, uint32_t i)
 k_buf *state_values(const state *s, uint32_t i)
 {
     return s->values[i];
+}
+
+k_buf *state_carry(const state *s)
+{
+    return s->carry;
 }

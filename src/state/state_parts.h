@@ -7,20 +7,43 @@
 struct state {
     kernels     *k;
     state_limits limits;
-    uint32_t     pages_per_sequence, n_pages;
+    uint32_t     n_slots;
     k_buf      **tails, **recurrent; /* [delta_layers] */
     k_buf      **keys, **values;     /* [attention_layers] */
-    uint32_t    *free_pages;         /* stack */
-    uint32_t     n_free_pages;
-    uint32_t    *free_slots; /* stack */
-    uint32_t     n_free_slots;
+    k_buf       *carry;
+
+    uint32_t         *page_refs;  /* [limits.pages] holders of each */
+    uint32_t         *free_pages; /* stack */
+    uint32_t          n_free_pages, n_promised;
+    state_reclaim_fn *reclaim;
+    void             *reclaim_user;
+
+    uint32_t *free_slots; /* stack */
+    uint32_t  n_free_slots, n_sequences;
+
+    k_buf   **recorded_qkv, **recorded_a, **recorded_b; /* [delta_layers] */
+    uint32_t *recorded;                                 /* [recorded_rows] rows of the step */
+    uint32_t  n_recorded;
 };
 
 struct sequence {
     state    *s;
-    uint32_t  slot, length, n_pages;
-    uint32_t *pages;  /* [pages_per_sequence] */
-    uint32_t *tokens; /* [max_positions] */
+    uint32_t  slot, length, n_pages, promised; /* promised: pages */
+    uint32_t  limit;                           /* of length: what the promise and max_positions allow */
+    uint32_t  record_row;                      /* of the window in flight, in the recorded inputs */
+    uint32_t  home_slot, home_length;          /* before a detour */
+    bool      aside;                           /* on one */
+    uint32_t *pages;                           /* [promised] */
+    uint32_t *tokens;                          /* [limit] */
 };
+
+/* Makes *page one that the caller alone holds, by copying it if need be. */
+void page_own(state *s, uint32_t *page);
+
+/* A slot's tails, recurrent states and carry: zeroed, copied, and as bytes. */
+void slot_zero(state *s, uint32_t slot);
+void slot_copy(state *s, uint32_t to, uint32_t from);
+void slot_read(const state *s, uint32_t slot, void *to);
+void slot_write(state *s, uint32_t slot, const void *from);
 
 #endif

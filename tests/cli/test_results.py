@@ -189,8 +189,8 @@ class Eval(Case):
 
 class Fit(Case):
     def test_formula(self):
-        keys = {"weights_bytes", "kv_bytes_per_token", "state_bytes_per_sequence", "workspace_bytes", "total_bytes",
-                "max_context", "fits"}
+        keys = {"weights_bytes", "kv_bytes_per_token", "state_bytes_per_sequence", "snapshot_bytes", "cache_bytes",
+                "draft_bytes", "workspace_bytes", "total_bytes", "max_context", "fits"}
         for parallel in [1, 3]:
             f = self.json("fit", DEMO, "--ctx", "1000", "--parallel", parallel)
             self.assertEqual(set(f), keys)
@@ -198,9 +198,32 @@ class Fit(Case):
             self.assertAlmostEqual(f["total_bytes"], f["weights_bytes"] + parallel * sequence + f["workspace_bytes"],
                                    delta=0.02 * f["total_bytes"])
             self.assertTrue(f["fits"])
+            self.assertEqual((f["cache_bytes"], f["draft_bytes"]), (0, 0))
+            self.assertEqual(f["snapshot_bytes"], f["state_bytes_per_sequence"])
         # 2 attention layers, keys and values, 2 heads of 256, two bytes each.
         self.assertEqual(f["kv_bytes_per_token"], 2 * 2 * 2 * 256 * 2)
         self.assertEqual(self.json("fit", DEMO, "--kv", "f32")["kv_bytes_per_token"], 2 * 2 * 2 * 256 * 4)
+
+    def test_what_drafts_and_the_cache_take(self):
+        args = ["fit", DEMO, "--ctx", "1000", "--parallel", "3"]
+        plain = self.json(*args)
+        cached = self.json(*args, "--cache-memory", "0.1")
+        self.assertGreater(cached["cache_bytes"], 0.9e8)
+        self.assertLessEqual(cached["cache_bytes"], 1e8)
+        self.assertEqual(cached["total_bytes"], plain["total_bytes"] + cached["cache_bytes"])
+
+        ngram = self.json(*args, "--draft", "ngram")
+        self.assertEqual(ngram["state_bytes_per_sequence"], 2 * plain["state_bytes_per_sequence"])
+        self.assertGreater(ngram["draft_bytes"], 0)
+        mtp = self.json(*args, "--draft", "mtp")  # one more layer with keys and values, and its weights
+        self.assertEqual(mtp["kv_bytes_per_token"], 3 * plain["kv_bytes_per_token"] // 2)
+        self.assertGreater(mtp["weights_bytes"], plain["weights_bytes"])
+        model = self.json(*args, "--draft", DEMO)
+        self.assertGreater(model["draft_bytes"], plain["weights_bytes"])
+
+        pool = self.json(*args, "--pool", "1000")
+        saved = plain["total_bytes"] - pool["total_bytes"]
+        self.assertAlmostEqual(saved, 2000 * plain["kv_bytes_per_token"], delta=0.1 * saved)
 
     def test_no_is_an_answer(self):
         f = self.json("fit", DEMO, "--ctx", "30000", "--memory", "0.001")
@@ -216,15 +239,49 @@ class Bench(Case):
         self.assertGreater(b["peak_rss_bytes"], 1 << 20)
         kinds = [r["kind"] for r in b["runs"]]
         self.assertEqual(set(kinds), {"load", "prefill", "decode", "window"})
+        self.assertEqual(set(b["ratios"]["batch"]), {"2", "4", "8"})
+        self.assertEqual(set(b["ratios"]["window"]), {"2", "4", "8"})
+        self.assertTrue(all(x > 0 for kind in b["ratios"].values() for x in kind.values()))
         for r in b["runs"]:
             self.assertEqual(set(r), {"kind", "tokens", "depth", "batch", "tps", "ms_median", "ms_min", "floor_fraction"})
             self.assertLessEqual(r["ms_min"], r["ms_median"])
             self.assertGreater(r["ms_min"], 0)
             if r["kind"] != "load":
-                per_call = 1 if r["kind"] == "decode" else r["tokens"]
+                per_call = r["batch"] if r["kind"] == "decode" else r["tokens"]
                 self.assertAlmostEqual(r["tps"], 1000 * per_call / r["ms_median"], delta=1e-6 * r["tps"])
-        self.assertEqual([r["tokens"] for r in b["runs"] if r["kind"] == "window"], [4, 8])
-        self.assertEqual(len([r for r in b["runs"] if r["kind"] == "decode"]), 2)
+        self.assertEqual([r["tokens"] for r in b["runs"] if r["kind"] == "window"], [2, 4, 8])
+        self.assertEqual([(r["batch"], r["depth"]) for r in b["runs"] if r["kind"] == "decode"],
+                         [(1, 512), (2, 512), (4, 512), (8, 512), (1, 1)])
+
+    def test_batches_and_windows_of_choice(self):
+        b = self.json("bench", FIXTURES / "tiny-odd", "--runs", "1", "--budget", "1", "--batch", "3,5", "--window", "6")
+        self.assertEqual([r["batch"] for r in b["runs"] if r["kind"] == "decode"], [1, 3, 5, 1])
+        self.assertEqual([r["tokens"] for r in b["runs"] if r["kind"] == "window"], [6])
+        self.assertEqual([list(kind) for kind in b["ratios"].values()], [["3", "5"], ["6"]])
+
+    def test_more_batches_than_fit_are_left_out(self):
+        # The state of one sequence is 1.1 MB, kept twice: some of the eight do not fit.
+        alone = self.json("fit", DEMO, "--ctx", "641", "--draft", "ngram", "--draft-tokens", "7")["total_bytes"]
+        memory = ["--memory", (alone + 6e6) / 1e9, "--runs", "1", "--budget", "1"]
+        batches = [r["batch"] for r in self.json("bench", DEMO, *memory)["runs"] if r["kind"] == "decode"]
+        self.assertLess(len(batches), 5)
+        self.weir("bench", DEMO, *memory, "--batch", "8", code=4)
+
+    def test_drafts_on_a_text(self):
+        text = ["bench", DEMO, "--text", DATA / "val-chat.txt", "--prompts", "3", "--tokens", "20", "--runs", "1"]
+        for flags, draft, most in [([], "mtp", 3), (["--draft", "ngram", "--parallel", "2"], "ngram", 8),
+                                   (["--draft-tokens", "2", "--draft-fixed", "--mtp-hidden", "pre"], "mtp", 2)]:
+            b = self.json(*text, *flags)
+            self.assertEqual((b["draft"], b["draft_tokens"], b["same_text"]), (draft, most, True))
+            self.assertEqual((b["prompts"], b["tokens"], b["replies"]), (3, 20, 6))
+            self.assertGreater(b["tps_off"], 0)
+            self.assertAlmostEqual(b["ratio"], b["tps_on"] / b["tps_off"])
+            if draft == "mtp":
+                self.assertGreater(b["drafted"], 0)
+            self.assertLessEqual(b["accepted"], b["drafted"])
+        self.assertIn("times as fast", self.weir(*text)[0])
+        self.weir("bench", DEMO, "--text", self.write("short", "Too short."), code=3)
+        self.weir("bench", FIXTURES / "tiny-odd", "--text", DATA / "val-chat.txt", code=3)
 
     def test_table_and_depth(self):
         out = self.weir("bench", DEMO, "--runs", "1", "--budget", "1", "--depth", "600")[0]

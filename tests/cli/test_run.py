@@ -14,7 +14,7 @@ class OneReply(Case):
     def test_keys(self):
         r = self.json("run", "-p", "Hello.", *GREEDY, "--max-tokens", "20")
         self.assertLessEqual({"text", "reasoning", "tokens", "prompt_tokens", "finish", "seconds", "prefill_tps",
-                              "decode_tps", "ids"}, set(r))
+                              "decode_tps", "ids", "cached_tokens", "drafted", "accepted"}, set(r))
         self.assertNotIn("logprobs", r)
         self.assertIn(r["finish"], ["stop", "length"])
         self.assertEqual(len(r["ids"]), r["tokens"])
@@ -38,6 +38,25 @@ class OneReply(Case):
         self.assertEqual(first, self.weir(*args, "--threads", "1")[0])
         self.assertEqual(first, self.json(*args)["text"] + "\n")
         self.assertGreater(len(first), 20)
+
+    def test_drafts_change_no_text(self):
+        story = ["run", "-p", "Tell me a story.", "--no-think", "--max-tokens", "60"]
+        for sampling in [GREEDY, ["--temp", "0.8", "--seed", "5"]]:
+            plain = self.json(*story, *sampling, "--draft", "off")
+            self.assertEqual((plain["drafted"], plain["accepted"]), (0, 0))
+            for flags in [["mtp"], ["mtp", "--mtp-hidden", "pre"], ["ngram"], [DEMO], ["mtp", "--draft-tokens", "1"]]:
+                r = self.json(*story, *sampling, "--draft", *flags)
+                self.assertEqual((r["ids"], r["text"]), (plain["ids"], plain["text"]), flags)
+                self.assertLessEqual(r["accepted"], r["drafted"])
+                if flags[0] != "ngram":
+                    self.assertGreater(r["accepted"], 0, flags)
+
+    def test_a_model_guesses_itself(self):
+        r = self.json("run", "-p", "Tell me a story.", "--no-think", *GREEDY, "--max-tokens", "41", "--draft", DEMO,
+                      "--draft-tokens", "4")
+        self.assertEqual(r["tokens"], 41)
+        self.assertEqual(r["accepted"], r["drafted"], "the same bits, the same tokens")
+        self.assertGreaterEqual(r["drafted"], 20)
 
     def test_a_seed_repeats_a_draw(self):
         args = ["run", "--raw", "-p", "Once", "--temp", "1.5", "--top-p", "1", "--top-k", "0", "--max-tokens", "24"]
@@ -155,6 +174,27 @@ class Chat(Case):
         fresh, err = self.chat(f"/load {saved}", lines[2])
         self.assertIn("loaded", err)
         self.assertTrue(through.endswith(fresh) and len(fresh) > 1, (through, fresh))
+
+    def test_without_a_cache_everything_is_read_again(self):
+        lines = ["My name is Ada.", "/stats", "I like blue.", "/stats"]
+        turns, texts = {}, {}
+        for memory in ["0", "0.1"]:
+            out, _ = self.chat(*lines, flags=["--no-think", "--cache-memory", memory])
+            texts[memory] = [line for line in out.splitlines() if line[:10].strip() not in self.STATS]
+            turns[memory] = [line.split() for line in out.splitlines() if line.startswith("last turn")]
+        self.assertEqual(texts["0"], texts["0.1"])
+        self.assertEqual([turn[2] for turn in turns["0"]], ["0", "0"])
+        self.assertGreater(int(turns["0.1"][1][2]), 5)
+        self.assertEqual([int(t[2]) + int(t[5]) for t in turns["0"]], [int(t[2]) + int(t[5]) for t in turns["0.1"]])
+
+    STATS = ["messages", "context", "last turn", "memory", "cache", "resident", "engine"]
+
+    def test_statistics(self):
+        out, _ = self.chat("Tell me a story.", "/stats", flags=["--no-think", "--draft", "mtp"])
+        self.assertRegex(out, r"(?m)^last turn +0 tokens cached, \d+ read at [\d.]+ tok/s, 40 generated at [\d.]+ tok/s, "
+                              r"[1-9]\d* of [1-9]\d* drafts accepted$")
+        self.assertRegex(out, r"(?m)^cache +[1-9]\d* places to go on from, [\d.]+ of [\d.]+ MB$")
+        self.assertIn("drafts mtp", out)
 
     def test_commands(self):
         saved = self.folder / "talk.json"

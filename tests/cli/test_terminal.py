@@ -248,6 +248,33 @@ class Interactive(Case):
         self.assertIn(b"[stopped]", rest)
         self.assertTrue(t.settings[3] & termios.ICANON and t.settings[3] & termios.ECHO)
 
+    def test_ctrl_c_while_a_message_is_read(self):
+        saved = self.write("long.json", json.dumps({"messages": [{"role": "user", "content": "word " * 20000},
+                                                                 {"role": "assistant", "content": "Yes."}]}))
+        t = self.start("--no-think", "--isa", "scalar", "--chunk", "8")
+        t.until(PROMPT)
+        t.line(f"/load {saved}")
+        t.until(rb"loaded")
+        t.until(PROMPT)
+        t.line("Go on.")
+        t.until(rb"reading \[.*% ")
+        t.keys(CTRL_C)
+        t.until(rb"\[stopped; the message is dropped\]", seconds=20)
+        t.until(PROMPT)
+        t.line("/stats")
+        self.assertIn(b"messages   2", t.until(rb"last turn  none"))
+        t.until(PROMPT)
+        t.line("/exit")
+        self.assertEqual(t.leave()[1], 0)
+
+    def test_ctrl_c_while_the_one_prompt_is_read(self):
+        t = self.start("--raw", "-p", "word " * 20000, "--isa", "scalar", "--chunk", "8")
+        t.until(rb"reading \[.*% ")
+        t.keys(CTRL_C)
+        rest, code = t.leave(seconds=20)
+        self.assertEqual(code, 1, rest)
+        self.assertTrue(rest.endswith(b"weir: interrupted\r\n"), rest)
+
     def test_ctrl_d_ends_the_line(self):
         t = self.start("--no-think")
         t.until(PROMPT)

@@ -7,16 +7,19 @@ import unittest
 from support import DEMO, FIXTURES, PROGRAM, Case
 
 COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "verify"]
-COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--memory", "--seed", "--json", "--quiet", "--help"]
+COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
+DRAFTS = ["--draft", "--draft-tokens", "--mtp-hidden"]
+CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
     "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
-            "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", "--draft"],
+            "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", *DRAFTS, *CACHE],
     "inspect": ["--tensors"],
     "tokenize": ["-p", "--plain"],
     "logits": ["--ids", "--out", "--hidden"],
     "eval": ["--text", "--ids", "--window"],
-    "bench": ["--shape", "--format", "--depth", "--runs", "--budget"],
-    "fit": ["--parallel", "--ctx"],
+    "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
+              "--tokens", "--parallel", "--draft-fixed", *DRAFTS],
+    "fit": ["--parallel", "--pool", *DRAFTS, *CACHE],
     "verify": ["--budget"],
 }
 
@@ -60,7 +63,8 @@ class Usage(Case):
 
     def test_numbers_are_strict(self):
         for flag, wrong in [("--threads", ["0", "513","-1", "+1", " 1", "1x", "", "1e3", "99999999999999999999", "0x10"]),
-                            ("--ctx", ["0", "8388609", "4294967296"]),
+                            ("--ctx", ["0", "8388609", "4294967296"]), ("--chunk", ["0", "8193"]),
+                            ("--draft-tokens", ["0", "33"]), ("--cache-memory", ["-1", "x"]), ("--cache-disk", ["0"]),
                             ("--seed", ["-1", "9007199254740993", "18446744073709551616"]),
                             ("--max-tokens", ["0", "1.5"]), ("--top-k", ["-1"]), ("--logprobs", ["21"]),
                             ("--temp", ["-0.1", "5.1", "nan", "inf", "", "1,5", "0x1"]), ("--top-p", ["1.01", "-0.1"]),
@@ -70,6 +74,13 @@ class Usage(Case):
 
         self.refused("fit", DEMO, "--parallel", "4097", says="--parallel: expected")
         self.refused("verify", "--budget", "1e6", says="--budget: expected")
+
+    def test_lists_of_numbers(self):
+        for text, found in [("", ""), (",", ""), ("1,", ""), ("1,,2", ""), ("0", "0"), ("1,65", "65"), ("1, 2", " 2"),
+                            ("4,1", "4,1"), ("2,2", "2,2"), ("1;2", "1;2"), ("1" * 40, "1" * 23)]:
+            self.refused("bench", "--batch", text, says=["--batch: expected", f'found "{found}"'])
+        self.refused("bench", "--window", "1,2", says='--window: expected a whole number from 2 to 33, found "1"')
+        self.refused("bench", "--batch", ",".join(map(str, range(1, 18))), says="at most 16")
 
     def test_numbers_at_their_ends(self):
         self.json("fit", DEMO, "--parallel", "4096", "--ctx", "8388608", "--threads", "512")
@@ -81,8 +92,25 @@ class Usage(Case):
         self.refused("run", "-p", "x", "--kv", "b", says='--kv: expected one of bf16|f32, found "b"')
         self.refused("run", "-p", "x", "--device", "cuda", says="cuda is not in this build")
         self.refused("run", "-p", "x", "--isa", "neon" if os.uname().machine == "x86_64" else "avx2", says="isa")
-        for draft in ["mtp", "ngram", "some/model"]:
-            self.refused("run", "-p", "x", "--draft", draft, says="not available yet")
+        self.refused("run", "-p", "x", "--mtp-hidden", "mid", says="--mtp-hidden: expected one of post|pre")
+
+    def test_drafts(self):
+        gone = self.folder / "gone"
+        self.refused("run", "-p", "x", "--draft", gone, says=["--draft", str(gone)], code=3)
+        self.refused("run", "-p", "x", "--draft", "some/model", says=["--draft", "some/model"], code=3)
+        self.refused("run", "-p", "x", "--draft", "", says="--draft: expected")
+        self.refused("run", "-p", "x", "--draft", FIXTURES / "tiny-odd", says="draft", code=2)
+        self.refused("fit", FIXTURES / "tiny-odd", "--draft", "mtp", says="mtp", code=3)
+        self.refused("run", "-p", "x", "--draft", "off", "--draft-tokens", "2", says="--draft-tokens")
+        self.refused("run", "-p", "x", "--draft", "ngram", "--mtp-hidden", "pre", says="--mtp-hidden needs --draft mtp")
+        self.refused("eval", DEMO, "--text", "a", "--draft", "mtp", says='unknown option "--draft"')
+        self.refused("verify", "--cache-memory", "1", says="unknown option")
+        self.refused("run", "--parallel", "2", says="unknown option")
+
+    def test_cache(self):
+        self.refused("run", "-p", "x", "--cache-disk", "1", says="--cache-disk needs --cache-dir")
+        self.refused("run", "-p", "x", "--cache-dir", self.folder, "--cache-memory", "0", says="--cache-memory")
+        self.refused("run", "-p", "x", "--cache-memory", "1e-6", says=["cache_memory", "1000"])
 
     def test_what_does_not_go_together(self):
         self.refused("run", "-p", "x", "--think", "--no-think", says="--think")
@@ -93,6 +121,11 @@ class Usage(Case):
         self.refused("run", "-p", "x", *["--stop", "a"] * 17, says="at most 16")
         self.refused("bench", DEMO, "--shape", "4b", says="--shape")
         self.refused("bench", "--format", "bf16", says="--format needs --shape")
+        for flags in [["--prompts", "2"], ["--tokens", "2"], ["--parallel", "2"], ["--draft", "mtp"], ["--draft-fixed"]]:
+            self.refused("bench", *flags, says="need --text")
+        for flags in [["--shape", "4b"], ["--depth", "2"], ["--batch", "2"], ["--window", "2"]]:
+            self.refused("bench", "--text", "a", *flags, says="--text goes with none of")
+        self.refused("bench", "--text", "a", "--draft", "off", says="--draft")
         self.refused("eval", DEMO, says=["--text", "--ids"])
         self.refused("eval", DEMO, "--text", "a", "--ids", "b", says="either")
         self.refused("logits", DEMO, "--out", "x", says="--ids")

@@ -80,12 +80,12 @@ static void run_schedule(ragged *r, const char *isa, uint32_t threads)
                                                    .max_context   = LENGTH,
                                                    .max_sequences = SEQUENCES,
                                                    .chunk         = MAX_ROWS});
-    for (int i = 0; i < SEQUENCES; i++) must(sequence_new(&r->q[i], r->e->st, &err), &err);
+    for (int i = 0; i < SEQUENCES; i++) must(sequence_new(&r->q[i], r->e->st, 0, &err), &err);
     for (int steps = 0; !all_read(r); steps++) {
         if (steps == 9) {
             sequence_free(r->q[1]);
             sequence_reset(r->q[2]);
-            must(sequence_new(&r->q[1], r->e->st, &err), &err);
+            must(sequence_new(&r->q[1], r->e->st, 0, &err), &err);
         }
         ragged_step(r);
     }

@@ -1,5 +1,7 @@
 /* tests/oracle/test_demo.c - the bundled model: held-out loss, logits, greedy
  * tokens and token ids against float64 and the tokenizers package. */
+#include "demo_data.h"
+
 #include "support/cmocka.h"
 #include "support/engines.h"
 #include "support/tensors.h"
@@ -12,49 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_TEXTS = 3, WINDOW = 1024, MAX_FILE = 1 << 20, MAX_WINDOWS = 64, CHUNK = 256 };
-static const char *const texts[N_TEXTS] = {"tales", "stories", "chat"};
+enum { MAX_WINDOWS = 64, CHUNK = 256 };
 
 static const double bound_loss = 2e-4; /* nats, of a window as of a text */
 static const double bound_logits =
     2e-2;                             /* of std, with keys and values in bfloat16; about four times what is measured */
 static const double bound_f32 = 1e-4; /* of std, with keys and values in float32 */
-
-static char *data_path(char *buf, size_t size, const char *name)
-{
-    (void)snprintf(buf, size, "%s/tests/data/demo/%s", WEIR_SOURCE_DIR, name);
-    return buf;
-}
-
-static json_doc read_json(const char *name)
-{
-    char       path[1024];
-    weir_error err;
-    json_doc   d;
-    must(json_load(&d, data_path(path, sizeof path, name), MAX_FILE, 8, &err), &err);
-    return d;
-}
-
-/* An array of ids; free(). */
-static uint32_t *ids_of(const json_t *array, size_t *n)
-{
-    assert_true(json_is_array(array));
-    *n            = json_array_size(array);
-    uint32_t *ids = malloc(*n * sizeof *ids);
-    assert_non_null(ids);
-    for (size_t i = 0; i < *n; i++) ids[i] = (uint32_t)json_integer_value(json_array_get(array, i));
-    return ids;
-}
-
-static uint32_t *text_ids(const char *text, size_t *n)
-{
-    char name[64];
-    (void)snprintf(name, sizeof name, "val-%s.ids.json", text);
-    json_doc  d   = read_json(name);
-    uint32_t *ids = ids_of(d.root, n);
-    json_doc_free(&d);
-    return ids;
-}
 
 /* ---- loss ---- */
 
@@ -78,21 +43,21 @@ static bool add_loss(void *user, const weir_rows *rows)
     loss *l = user;
     for (uint32_t i = 0; i < rows->n; i++) {
         const uint32_t position = rows->first_position + i;
-        if (position + 1 == WINDOW) break;
+        if (position + 1 == DEMO_WINDOW) break;
         const float *logits = rows->logits + (size_t)i * l->vocab;
         l->sum += log_sum_exp(logits, l->vocab) - (double)logits[l->ids[position + 1]];
     }
     return true;
 }
 
-/* The mean loss over tokens 1 .. WINDOW-1, each given those before it. */
+/* The mean loss over tokens 1 .. DEMO_WINDOW-1, each given those before it. */
 static double window_loss(weir_sequence *s, const uint32_t *ids)
 {
     weir_error err;
     loss       l = {.ids = ids, .vocab = s->e->m.config.vocab_size};
     weir_sequence_reset(s);
-    must(weir_sequence_score(s, ids, WINDOW, false, add_loss, &l, &err), &err);
-    return l.sum / (WINDOW - 1);
+    must(weir_sequence_score(s, ids, DEMO_WINDOW, false, add_loss, &l, &err), &err);
+    return l.sum / (DEMO_WINDOW - 1);
 }
 
 typedef struct demo {
@@ -104,7 +69,7 @@ typedef struct demo {
 static demo demo_open(weir_model *m, const char *kv)
 {
     demo d = {.m = m};
-    d.e    = engine_with(m, (weir_engine_options){.kv = kv, .threads = 2, .max_context = WINDOW, .chunk = CHUNK});
+    d.e    = engine_with(m, (weir_engine_options){.kv = kv, .threads = 2, .max_context = DEMO_WINDOW, .chunk = CHUNK});
     d.s    = sequence_on(d.e);
     return d;
 }
@@ -121,16 +86,16 @@ static double check_windows(const demo *d, const char *text, const json_t *expec
 {
     size_t        n_ids;
     double        worst = 0.0, sum = 0.0;
-    uint32_t     *ids    = text_ids(text, &n_ids);
+    uint32_t     *ids    = demo_text(text, &n_ids);
     const json_t *losses = json_object_get(expected, "window_losses");
-    assert_true(json_array_size(losses) == n_ids / WINDOW && first + n <= n_ids / WINDOW);
+    assert_true(json_array_size(losses) == n_ids / DEMO_WINDOW && first + n <= n_ids / DEMO_WINDOW);
     for (size_t i = first; i < first + n; i++) {
-        const double found = window_loss(d->s, ids + i * WINDOW);
+        const double found = window_loss(d->s, ids + i * DEMO_WINDOW);
         const double off   = fabs(found - json_real_value(json_array_get(losses, i)));
         if (!(off <= worst)) worst = off;
         sum += found;
     }
-    if (n == n_ids / WINDOW) {
+    if (n == n_ids / DEMO_WINDOW) {
         const double mean = sum / (double)n, off = fabs(mean - json_real_value(json_object_get(expected, "loss")));
         print_message("%-8s perplexity %.5f, float64 %.5f; loss off by %.1e, at worst in a window %.1e\n", text,
                       exp(mean), json_real_value(json_object_get(expected, "perplexity")), off, worst);
@@ -143,12 +108,12 @@ static double check_windows(const demo *d, const char *text, const json_t *expec
 static void test_loss(void **given)
 {
     (void)given;
-    json_doc j = read_json("expected-4bit.json");
+    json_doc j = demo_json("expected-4bit.json");
     demo     d = demo_open(model_named("demo"), NULL);
-    for (unsigned i = 0; i < N_TEXTS; i++) {
-        const json_t *expected = json_object_get(j.root, texts[i]);
+    for (unsigned i = 0; i < DEMO_TEXTS; i++) {
+        const json_t *expected = json_object_get(j.root, demo_texts[i]);
         const size_t  n        = (size_t)json_integer_value(json_object_get(expected, "windows"));
-        assert_true(check_windows(&d, texts[i], expected, 0, n) <= 4 * bound_loss);
+        assert_true(check_windows(&d, demo_texts[i], expected, 0, n) <= 4 * bound_loss);
     }
     demo_close(&d);
     json_doc_free(&j);
@@ -158,11 +123,11 @@ static void test_loss(void **given)
 static void test_loss_f32(void **given)
 {
     (void)given;
-    json_doc j = read_json("expected-4bit.json");
+    json_doc j = demo_json("expected-4bit.json");
     demo     d = demo_open(model_named("demo"), "f32");
-    for (unsigned i = 0; i < N_TEXTS; i++) {
-        const double off = check_windows(&d, texts[i], json_object_get(j.root, texts[i]), 2, 1);
-        print_message("%-8s window 2, float32 cache: loss off by %.1e\n", texts[i], off);
+    for (unsigned i = 0; i < DEMO_TEXTS; i++) {
+        const double off = check_windows(&d, demo_texts[i], json_object_get(j.root, demo_texts[i]), 2, 1);
+        print_message("%-8s window 2, float32 cache: loss off by %.1e\n", demo_texts[i], off);
         assert_true(off <= 2e-7);
     }
     demo_close(&d);
@@ -170,14 +135,6 @@ static void test_loss_f32(void **given)
 }
 
 /* ---- logits and greedy tokens ---- */
-
-static uint32_t best(const float *x, size_t n)
-{
-    size_t at = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[at]) at = i;
-    return (uint32_t)at;
-}
 
 typedef struct logits_check {
     numbers  logits, positions;
@@ -231,7 +188,7 @@ static void check_greedy(const demo *d, const safetensors *f, const char *prompt
         const float *logits = weir_sequence_logits(d->s);
         off                 = fmax(off, fabs((double)logits[tokens[i]] - logit.x[i]));
         if (margin.x[i] > 2.0 * allowed) {
-            assert_int_equal(best(logits, d->e->m.config.vocab_size), tokens[i]);
+            assert_int_equal(numbers_best(logits, d->e->m.config.vocab_size), tokens[i]);
             compared++;
         }
         append(d->s, &tokens[i], 1);
@@ -250,7 +207,7 @@ static void check_answers(const char *kv, double bound)
     char                     path[1024];
     safetensors              f;
     demo                     d = demo_open(model_named("demo"), kv);
-    tensors_open(&f, data_path(path, sizeof path, "expected-4bit.safetensors"));
+    tensors_open(&f, demo_path(path, sizeof path, "expected-4bit.safetensors"));
     for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
         const double worst = read_prompt(&d, &f, prompts[i]);
         print_message("%-4s (%s): logits off by %.1e of std (allowed %.1e)\n", prompts[i], kv, worst, bound);
@@ -279,15 +236,15 @@ static void test_tokenize(void **given)
 {
     (void)given;
     weir_model *m = model_named("demo");
-    for (unsigned i = 0; i < N_TEXTS; i++) {
+    for (unsigned i = 0; i < DEMO_TEXTS; i++) {
         char       path[1024], name[64], *text;
         size_t     len, n;
         weir_error err;
         weir_ids   found = {0};
-        (void)snprintf(name, sizeof name, "val-%s.txt", texts[i]);
-        must(file_read(&text, &len, data_path(path, sizeof path, name), MAX_FILE, &err), &err);
+        (void)snprintf(name, sizeof name, "val-%s.txt", demo_texts[i]);
+        must(file_read(&text, &len, demo_path(path, sizeof path, name), DEMO_MAX_FILE, &err), &err);
         must(weir_tokenize(m, text, len, true, &found, &err), &err);
-        uint32_t *expected = text_ids(texts[i], &n);
+        uint32_t *expected = demo_text(demo_texts[i], &n);
         assert_int_equal(found.n, n);
         assert_memory_equal(found.data, expected, n * sizeof *expected);
         free(expected);
@@ -301,33 +258,20 @@ static void test_tokenize(void **given)
 
 /* Mean losses and greedy tokens from the run that trained the model: bfloat16
  * weights, float32 arithmetic. */
-static const double trained_loss[N_TEXTS] = {3.26738, 0.315197, 0.396922};
-
-static weir_model *unquantised(void)
-{
-    weir_error  err;
-    weir_model *m;
-    const char *dir = getenv("WEIR_DEMO_BF16");
-    if (dir == NULL) {
-        print_message("WEIR_DEMO_BF16 does not name the folder of the unquantised demo model\n");
-        skip();
-    }
-    must(weir_model_open(&m, dir, &err), &err);
-    return m;
-}
+static const double trained_loss[DEMO_TEXTS] = {3.26738, 0.315197, 0.396922};
 
 static void test_unquantised_loss(void **given)
 {
     (void)given;
-    demo d = demo_open(unquantised(), NULL);
-    for (unsigned i = 0; i < N_TEXTS; i++) {
+    demo d = demo_open(demo_unquantised(), NULL);
+    for (unsigned i = 0; i < DEMO_TEXTS; i++) {
         size_t    n;
         double    sum = 0.0;
-        uint32_t *ids = text_ids(texts[i], &n);
-        for (size_t w = 0; w < n / WINDOW; w++) sum += window_loss(d.s, ids + w * WINDOW);
-        const double mean = sum / (double)(n / WINDOW);
-        print_message("%-8s unquantised: perplexity %.5f, loss %.6f, in training %.6f\n", texts[i], exp(mean), mean,
-                      trained_loss[i]);
+        uint32_t *ids = demo_text(demo_texts[i], &n);
+        for (size_t w = 0; w < n / DEMO_WINDOW; w++) sum += window_loss(d.s, ids + w * DEMO_WINDOW);
+        const double mean = sum / (double)(n / DEMO_WINDOW);
+        print_message("%-8s unquantised: perplexity %.5f, loss %.6f, in training %.6f\n", demo_texts[i], exp(mean),
+                      mean, trained_loss[i]);
         assert_true(fabs(mean - trained_loss[i]) <= bound_loss);
         free(ids);
     }
@@ -344,20 +288,20 @@ static double lead(const json_t *top5)
 static void test_unquantised_greedy(void **given)
 {
     (void)given;
-    demo     d        = demo_open(unquantised(), NULL);
-    json_doc j        = read_json("reference.json");
+    demo     d        = demo_open(demo_unquantised(), NULL);
+    json_doc j        = demo_json("reference.json");
     size_t   compared = 0, steps = 0, index;
     json_t  *item;
     json_array_foreach(json_object_get(j.root, "cases"), index, item)
     {
         size_t    n_prompt, n;
-        uint32_t *prompt = ids_of(json_object_get(item, "prompt_ids"), &n_prompt);
-        uint32_t *tokens = ids_of(json_object_get(item, "greedy_ids"), &n);
+        uint32_t *prompt = demo_ids(json_object_get(item, "prompt_ids"), &n_prompt);
+        uint32_t *tokens = demo_ids(json_object_get(item, "greedy_ids"), &n);
         weir_sequence_reset(d.s);
         append(d.s, prompt, n_prompt);
         for (size_t i = 0; i < n; i++, steps++) {
             if (lead(json_array_get(json_object_get(item, "top5_per_step"), i)) > 0.02) {
-                assert_int_equal(best(weir_sequence_logits(d.s), d.e->m.config.vocab_size), tokens[i]);
+                assert_int_equal(numbers_best(weir_sequence_logits(d.s), d.e->m.config.vocab_size), tokens[i]);
                 compared++;
             }
             append(d.s, &tokens[i], 1);

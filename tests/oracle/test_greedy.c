@@ -47,14 +47,6 @@ static double spread(const greedy *g, size_t step)
     return std;
 }
 
-static uint32_t best(const float *x, size_t n)
-{
-    size_t at = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[at]) at = i;
-    return (uint32_t)at;
-}
-
 /* Both sides may err, so a lead of twice the bound decides. */
 static bool decided(const greedy *g, size_t step)
 {
@@ -73,7 +65,7 @@ static size_t check_steps(const greedy *g, size_t *first_open)
         if (g->logits.n > 0)
             assert_true(numbers_worst(logits, g->logits.x + i * vocab, vocab) <= g->c->bound * spread(g, i));
         if (decided(g, i)) {
-            assert_int_equal(best(logits, vocab), g->tokens[i]);
+            assert_int_equal(numbers_best(logits, vocab), g->tokens[i]);
             compared++;
         } else if (*first_open == g->n) {
             *first_open = i;

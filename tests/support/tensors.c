@@ -118,3 +118,11 @@ double numbers_worst(const float *found, const double *expected, size_t n)
     }
     return worst;
 }
+
+uint32_t numbers_best(const float *x, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[at]) at = i;
+    return (uint32_t)at;
+}

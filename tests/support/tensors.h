@@ -32,5 +32,7 @@ double numbers_std(const double *x, size_t n);
 double numbers_rms(const double *x, size_t n);
 /* The largest |found - expected|. */
 double numbers_worst(const float *found, const double *expected, size_t n);
+/* The index of the largest; of equals the first. */
+uint32_t numbers_best(const float *x, size_t n);
 
 #endif

@@ -56,6 +56,12 @@ static void buf_zero(kernels *k, k_buf *b, uint64_t offset, uint64_t bytes)
     memset((uint8_t *)b->data + offset, 0, bytes);
 }
 
+static void buf_copy(kernels *k, k_buf *to, uint64_t to_offset, const k_buf *from, uint64_t from_offset, uint64_t bytes)
+{
+    (void)k;
+    memcpy((uint8_t *)to->data + to_offset, (const uint8_t *)from->data + from_offset, bytes);
+}
+
 static const void *buf_host(kernels *k, const k_buf *b)
 {
     (void)k;
@@ -204,6 +210,7 @@ weir_status cpu_open(kernels **out, uint32_t n_threads, const char *isa, weir_er
         .buf_write       = buf_write,
         .buf_read        = buf_read,
         .buf_zero        = buf_zero,
+        .buf_copy        = buf_copy,
         .buf_host        = buf_host,
         .weight_new      = cpu_weight_new,
         .weight_free     = cpu_weight_free,
@@ -216,7 +223,8 @@ weir_status cpu_open(kernels **out, uint32_t n_threads, const char *isa, weir_er
         .linear          = cpu_linear,
         .add             = cpu_add,
         .swiglu          = cpu_swiglu,
-        .gather          = cpu_gather,
+        .copy_rows       = cpu_copy_rows,
+        .concat          = cpu_concat,
         .conv            = cpu_conv,
         .delta           = cpu_delta,
         .gated_norm      = cpu_gated_norm,

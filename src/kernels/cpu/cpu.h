@@ -74,7 +74,9 @@ void        cpu_embed(kernels *k, k_buf *x, const k_weight *table);
 void cpu_rmsnorm(kernels *k, k_buf *y, const k_buf *x, const k_buf *gain, uint32_t n, float eps, uint32_t rows);
 void cpu_add(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows);
 void cpu_swiglu(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32_t n, uint32_t rows);
-void cpu_gather(kernels *k, k_buf *y, const k_buf *x, uint32_t n, const uint32_t *rows, uint32_t n_rows);
+void cpu_copy_rows(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const uint32_t *x_rows, uint32_t n,
+                   uint32_t n_rows);
+void cpu_concat(kernels *k, k_buf *y, const k_buf *a, const k_buf *b, uint32_t n, uint32_t rows);
 void cpu_gated_norm(kernels *k, k_buf *y, const k_buf *x, const k_buf *z, const k_buf *gain, float eps);
 
 /* Calls fn(arg, row) for every row, over the threads when rows * cost (in

@@ -52,7 +52,7 @@ typedef struct cpu_isa {
                         float decay, float beta, size_t key_dim, size_t n);
 
     /* Linears; see linear_layout.h for prepared rows and panels. */
-    /* y[j][r] for r < n_rows, j < m (1..4): dot of weight row row0+r with the prepared x[j]. */
+    /* y[j][r] for r < n_rows, j < m (1..8): dot of weight row row0+r with the prepared x[j]. */
     void (*lin_dot)(const lin_weight *w, size_t row0, size_t n_rows, const float *const *x, unsigned m,
                     float *const *y);
     /* Weight rows row0 .. row0+n-1 (n <= 4; missing ones zero) as a panel of floats. */

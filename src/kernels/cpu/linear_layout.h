@@ -27,7 +27,7 @@
 
 #include <stddef.h>
 
-enum { PANEL_ROWS = 4, TILE_ROWS = 6, DOT_ROWS = 4 };
+enum { PANEL_ROWS = 4, TILE_ROWS = 6, DOT_ROWS = 8 };
 
 /* One matrix [rows, cols] in its storage format. */
 typedef struct lin_weight {

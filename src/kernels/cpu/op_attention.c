@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { PARTITION_BLOCKS = K_PARTITION / K_PAGE };
@@ -24,23 +25,23 @@ typedef struct partial {
 
 typedef struct attention_job {
     cpu_backend   *b;
-    const k_span  *span;
+    const k_span  *span; /* of a tile or a split query */
     float         *y;
     const float   *qg; /* [T, heads*2*head_dim] */
     const uint8_t *k_pages, *v_pages;
     size_t         page_bytes; /* of one kv head in one page */
     uint32_t       row;        /* of a split query */
     uint32_t       n_partitions;
+    atomic_size_t  next; /* tile of all spans' */
 } attention_job;
 
 /* ---- queries, keys, values of the step ---- */
 
 typedef struct store_job {
-    cpu_backend  *b;
-    const k_span *span;
-    float        *qg, *keys;
-    const float  *values, *q_gain, *k_gain;
-    uint8_t      *k_pages, *v_pages;
+    cpu_backend *b;
+    float       *qg, *keys;
+    const float *values, *q_gain, *k_gain;
+    uint8_t     *k_pages, *v_pages;
 } store_job;
 
 /* Norm, then rotate the pairs (i, i + rotary/2). */
@@ -71,15 +72,17 @@ static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, si
     }
 }
 
-static void store_row(void *arg, size_t i)
+static void store_row(void *arg, size_t row)
 {
-    const store_job         *j   = arg;
-    const k_attention_shape *s   = &j->b->limits.attention;
-    const size_t             row = j->span->row + i, position = j->span->position + i;
-    const float             *cs = j->b->rope + row * s->rotary_dim;
+    const store_job         *j    = arg;
+    const k_attention_shape *s    = &j->b->limits.attention;
+    const k_span            *span = j->b->step->spans;
+    while (row >= (size_t)span->row + span->n) span++;
+    const size_t position = j->b->positions[row];
+    const float *cs       = j->b->rope + row * s->rotary_dim;
     for (size_t h = 0; h < s->heads; h++)
         norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
-    const uint32_t page = j->span->pages[position / K_PAGE];
+    const uint32_t page = span->pages[position / K_PAGE];
     for (size_t h = 0; h < s->kv_heads; h++) {
         float *key = j->keys + (row * s->kv_heads + h) * s->head_dim;
         norm_rotate(j->b, key, j->k_gain, cs);
@@ -174,16 +177,47 @@ static void attend_tile(const attention_job *j, size_t kv_head, size_t first, un
     for (unsigned i = 0; i < nq; i++) emit(j, row[i], head[i], &total[i]);
 }
 
+/* Are the rows of a span worth a partition a unit?  Not when the step's rows
+ * keep all threads busy or the first partition is all there is. */
+static bool is_split(const cpu_backend *b, const k_span *span)
+{
+    const uint32_t threads = pool_threads(b->pool);
+    return threads > 1 && (size_t)b->step->n_rows * b->limits.attention.kv_heads < 2 * (size_t)threads &&
+           span->position + span->n > K_PARTITION;
+}
+
+static size_t span_queries(const k_attention_shape *s, const k_span *span)
+{
+    return (size_t)span->n * (s->heads / s->kv_heads);
+}
+
+/* The tiles of all spans that are not split, numbered through.  Contexts differ
+ * in length, and later rows see more keys: a thread takes the next tile when it
+ * is done with one. */
 static void tiles_part(void *arg, uint32_t thread, uint32_t n_threads)
 {
-    const attention_job     *j       = arg;
-    const k_attention_shape *s       = &j->b->limits.attention;
-    const size_t             queries = (size_t)j->span->n * (s->heads / s->kv_heads);
-    const size_t             tiles   = (queries + ATTENTION_TILE - 1) / ATTENTION_TILE;
-    /* Later rows see more keys: dealing tiles out in turn balances the threads. */
-    for (size_t u = thread; u < tiles * s->kv_heads; u += n_threads) {
-        const size_t first = u / s->kv_heads * ATTENTION_TILE, left = queries - first;
-        attend_tile(j, u % s->kv_heads, first, left < ATTENTION_TILE ? (unsigned)left : ATTENTION_TILE);
+    (void)thread, (void)n_threads;
+    attention_job           *all  = arg;
+    const k_attention_shape *s    = &all->b->limits.attention;
+    const k_step            *step = all->b->step;
+    attention_job            mine = {.b          = all->b,
+                                     .y          = all->y,
+                                     .qg         = all->qg,
+                                     .k_pages    = all->k_pages,
+                                     .v_pages    = all->v_pages,
+                                     .page_bytes = all->page_bytes};
+    size_t u = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed), before = 0; /* tiles of earlier spans */
+    for (uint32_t i = 0; i < step->n_spans; i++) {
+        if (is_split(all->b, &step->spans[i])) continue;
+        mine.span            = &step->spans[i];
+        const size_t queries = span_queries(s, mine.span);
+        const size_t tiles   = (queries + ATTENTION_TILE - 1) / ATTENTION_TILE * s->kv_heads;
+        for (; u - before < tiles; u = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed)) {
+            const size_t first = (u - before) / s->kv_heads * ATTENTION_TILE, left = queries - first;
+            attend_tile(&mine, (u - before) % s->kv_heads, first,
+                        left < ATTENTION_TILE ? (unsigned)left : ATTENTION_TILE);
+        }
+        before += tiles;
     }
 }
 
@@ -256,17 +290,15 @@ void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *va
                                       .k_pages    = k_pages->data,
                                       .v_pages    = v_pages->data,
                                       .page_bytes = K_PAGE * s->head_dim * size};
+    for_rows(b, store_row, &store, b->step->n_rows, 4 * (size_t)(s->heads + s->kv_heads) * s->head_dim);
+    uint32_t n_split = 0;
+    for (uint32_t i = 0; i < b->step->n_spans; i++) n_split += is_split(b, &b->step->spans[i]);
+    if (n_split < b->step->n_spans) pool_run(b->pool, tiles_part, &job);
     for (uint32_t i = 0; i < b->step->n_spans; i++) {
-        const k_span *span = &b->step->spans[i];
-        store.span = job.span = span;
-        for_rows(b, store_row, &store, span->n, 4 * (size_t)(s->heads + s->kv_heads) * s->head_dim);
-        const uint32_t threads = pool_threads(b->pool), last = span->position + span->n - 1;
-        if (span->n * s->kv_heads >= 2 * threads || last < K_PARTITION || threads == 1) {
-            pool_run(b->pool, tiles_part, &job);
-            continue;
-        }
-        for (job.row = span->row; job.row < span->row + span->n; job.row++) {
-            job.n_partitions = (span->position + (job.row - span->row)) / K_PARTITION + 1;
+        job.span = &b->step->spans[i];
+        if (!is_split(b, job.span)) continue;
+        for (job.row = job.span->row; job.row < job.span->row + job.span->n; job.row++) {
+            job.n_partitions = (job.span->position + (job.row - job.span->row)) / K_PARTITION + 1;
             pool_run(b->pool, split_part, &job);
         }
     }

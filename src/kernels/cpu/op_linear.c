@@ -49,13 +49,14 @@ static float *result_row(const lin_job *j, size_t i)
     return j->y + (j->y_rows != NULL ? j->y_rows[i] : i) * j->w.rows;
 }
 
-/* Weight rows row0 .. row0+n-1 for few rows of x. */
+/* Weight rows row0 .. row0+n-1 for few rows of x, in groups of near equal size. */
 static void run_dot(const linear_pass *p, const lin_job *j, size_t row0, size_t n)
 {
+    const uint32_t groups = (j->n + DOT_ROWS - 1) / DOT_ROWS, size = (j->n + groups - 1) / groups;
     for (size_t r = row0; r < row0 + n; r += DOT_CHUNK) {
         const size_t count = row0 + n - r < DOT_CHUNK ? row0 + n - r : DOT_CHUNK;
-        for (uint32_t i = 0; i < j->n; i += DOT_ROWS) {
-            const unsigned m = j->n - i < DOT_ROWS ? j->n - i : DOT_ROWS;
+        for (uint32_t i = 0; i < j->n; i += size) {
+            const unsigned m = j->n - i < size ? j->n - i : size;
             const float   *x[DOT_ROWS];
             float         *y[DOT_ROWS];
             for (unsigned s = 0; s < m; s++) {

@@ -33,7 +33,7 @@ typedef struct row_job {
     const float    *x, *w, *z;
     size_t          n, per_row;
     float           eps;
-    const uint32_t *index;
+    const uint32_t *y_rows, *x_rows;
 } row_job;
 
 static void rmsnorm_row(void *arg, size_t i)
@@ -75,16 +75,31 @@ void cpu_swiglu(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32
     for_rows(b, swiglu_row, &job, rows, 4 * (size_t)n);
 }
 
-static void gather_row(void *arg, size_t i)
+static void copy_row(void *arg, size_t i)
 {
     const row_job *j = arg;
-    memcpy(j->y + i * j->n, j->x + j->index[i] * j->n, j->n * sizeof(float));
+    const size_t   y = j->y_rows == NULL ? i : j->y_rows[i], x = j->x_rows == NULL ? i : j->x_rows[i];
+    if (j->y + y * j->n != j->x + x * j->n) memcpy(j->y + y * j->n, j->x + x * j->n, j->n * sizeof(float));
 }
 
-void cpu_gather(kernels *k, k_buf *y, const k_buf *x, uint32_t n, const uint32_t *rows, uint32_t n_rows)
+void cpu_copy_rows(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const uint32_t *x_rows, uint32_t n,
+                   uint32_t n_rows)
 {
-    row_job job = {.y = buf_f32(y), .x = buf_f32(x), .n = n, .index = rows};
-    for_rows(cpu_of(k), gather_row, &job, n_rows, n);
+    row_job job = {.y = buf_f32(y), .x = buf_f32(x), .n = n, .y_rows = y_rows, .x_rows = x_rows};
+    for_rows(cpu_of(k), copy_row, &job, n_rows, y == x ? 0 : n); /* in place the order counts: one thread */
+}
+
+static void concat_row(void *arg, size_t i)
+{
+    const row_job *j = arg;
+    memcpy(j->y + 2 * i * j->n, j->x + i * j->n, j->n * sizeof(float));
+    memcpy(j->y + (2 * i + 1) * j->n, j->z + i * j->n, j->n * sizeof(float));
+}
+
+void cpu_concat(kernels *k, k_buf *y, const k_buf *a, const k_buf *b, uint32_t n, uint32_t rows)
+{
+    row_job job = {.y = buf_f32(y), .x = buf_f32(a), .z = buf_f32(b), .n = n};
+    for_rows(cpu_of(k), concat_row, &job, rows, 2 * (size_t)n);
 }
 
 static void gated_norm_row(void *arg, size_t i)

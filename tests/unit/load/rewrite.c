@@ -90,6 +90,40 @@ void check_same_logits(const char *dir_a, const char *dir_b)
     free(b);
 }
 
+/* MTP's output [TOKENS, H] after some tokens; free(). */
+static float *guesses_of(const char *dir, size_t *n)
+{
+    enum { TOKENS = 6 };
+    weir_error  err;
+    weir_model *m;
+    mtp_rig     r;
+    must(weir_model_open(&m, dir, &err), &err);
+    rig_open(&r, m, (rig_options){.threads = 1, .max_rows = TOKENS, .max_sequences = 1, .max_positions = TOKENS});
+    sequence *q   = rig_sequence(&r);
+    uint32_t *ids = random_ids(m, TOKENS + 1, 82);
+    rig_read(&r, q, ids, TOKENS);
+    rig_guess(&r, q, 0, ids + 1, TOKENS, r.w.hidden, NULL);
+    *n       = (size_t)TOKENS * r.m.config.hidden_size;
+    float *x = malloc(*n * sizeof *x);
+    assert_non_null(x);
+    memcpy(x, rig_floats(&r, r.w.drafted), *n * sizeof *x);
+    free(ids);
+    sequence_free(q);
+    rig_close(&r);
+    weir_model_close(m);
+    return x;
+}
+
+void check_same_guesses(const char *dir_a, const char *dir_b)
+{
+    size_t na, nb;
+    float *a = guesses_of(dir_a, &na), *b = guesses_of(dir_b, &nb);
+    assert_int_equal(na, nb);
+    assert_memory_equal(a, b, na * sizeof *a);
+    free(a);
+    free(b);
+}
+
 void check_refused(const char *dir, weir_status status, const char *const *fragments)
 {
     weir_error   err;

@@ -4,7 +4,7 @@
 
 #include "../checkpoint/made_files.h"
 #include "support/cmocka.h"
-#include "support/engines.h"
+#include "support/mtp_rig.h"
 
 /* Sees every tensor of the text model and of MTP, and emits what shall be in its place. */
 typedef void rewrite_fn(made_tensors *out, const checkpoint_tensor *t, const void *user);
@@ -22,8 +22,9 @@ bool ends_in(const char *s, const char *tail);
 
 /* Logits [vocab] after some tokens with the model in `dir`; free(). */
 float *logits_of(const char *dir, uint32_t *vocab);
-/* Both models give the same bits. */
+/* Both models give the same bits; and so do their MTP heads. */
 void check_same_logits(const char *dir_a, const char *dir_b);
+void check_same_guesses(const char *dir_a, const char *dir_b);
 /* Opening an engine on `dir` fails with `status` and all of the NULL-ended fragments. */
 void check_refused(const char *dir, weir_status status, const char *const *fragments);
 

@@ -25,6 +25,7 @@ static void check_pair(const char *fixture, rewrite_fn *a, rewrite_fn *b, const 
 {
     char *dir_a = rewrite(fixture, a, user), *dir_b = rewrite(fixture, b, user);
     check_same_logits(dir_a, dir_b);
+    check_same_guesses(dir_a, dir_b);
     made_remove(dir_a);
     made_remove(dir_b);
 }
@@ -35,11 +36,6 @@ static void check_pair(const char *fixture, rewrite_fn *a, rewrite_fn *b, const 
 static void block_prefix(char *buf, size_t size, const checkpoint_tensor *t)
 {
     (void)snprintf(buf, size, "%.*s", (int)(strstr(t->raw_name, "experts.") - t->raw_name), t->raw_name);
-}
-
-static bool is_experts(const checkpoint_tensor *t, const char *name)
-{
-    return t->part == CHECKPOINT_TRUNK && ends_in(t->name, name);
 }
 
 /* Rows row0 .. row0+rows-1 of every matrix of a stack, put together; free(). */
@@ -74,11 +70,10 @@ static void emit_part(made_tensors *out, const checkpoint_tensor *t, const char 
 
 static void repack(made_tensors *out, const checkpoint_tensor *t, bool each)
 {
-    if (t->part == CHECKPOINT_MTP) return;
-    if (is_experts(t, "experts.gate_up_proj")) {
+    if (ends_in(t->name, "experts.gate_up_proj")) {
         emit_part(out, t, "gate_proj", 0, t->shape[1] / 2, each);
         emit_part(out, t, "up_proj", t->shape[1] / 2, t->shape[1] / 2, each);
-    } else if (is_experts(t, "experts.down_proj")) {
+    } else if (ends_in(t->name, "experts.down_proj")) {
         emit_part(out, t, "down_proj", 0, t->shape[1], each);
     } else {
         emit_same(out, t);
@@ -125,7 +120,8 @@ static void test_tied_with_head(void **given)
 
 typedef struct convention {
     bool         mlx, mtp;
-    const float *all_gains; /* NULL: those of the fixture */
+    const float *all_gains;  /* NULL: those of the fixture */
+    bool         mtp_as_was; /* MTP's gains are left as they were, whatever mlx says */
 } convention;
 
 static bool is_gain(const checkpoint_tensor *t)
@@ -141,16 +137,17 @@ static bool is_gain(const checkpoint_tensor *t)
 /* As float32, so that gamma is exact where gamma - 1 is. */
 static void emit_gain(made_tensors *out, const char *name, const checkpoint_tensor *t, const convention *c)
 {
-    const size_t      n    = (size_t)t->shape[0];
-    float            *x    = malloc(n * sizeof *x);
-    checkpoint_tensor wide = *t;
+    const bool        plain = c->mlx && !(c->mtp_as_was && t->part == CHECKPOINT_MTP);
+    const size_t      n     = (size_t)t->shape[0];
+    float            *x     = malloc(n * sizeof *x);
+    checkpoint_tensor wide  = *t;
     assert_non_null(x);
     assert_int_equal(t->type, DTYPE_BF16);
     wide.type_name = "F32";
     for (size_t i = 0; i < n; i++) {
         uint16_t h;
         memcpy(&h, t->data + 2 * i, sizeof h);
-        x[i] = c->all_gains != NULL ? *c->all_gains : bf16_to_f32(h) + (c->mlx ? 1.0f : 0.0f);
+        x[i] = c->all_gains != NULL ? *c->all_gains : bf16_to_f32(h) + (plain ? 1.0f : 0.0f);
     }
     emit(out, name, &wide, 1, t->shape, x, n * sizeof *x);
     free(x);
@@ -191,6 +188,21 @@ static void test_conventions(void **given)
     made_remove(plain);
 }
 
+/* MTP's gains have a form of their own: those of a converted trunk may have been left as they were. */
+static void test_mtp_conventions(void **given)
+{
+    (void)given;
+    const convention others[] = {
+        {.mtp = true}, {.mlx = true, .mtp = true}, {.mlx = true, .mtp = true, .mtp_as_was = true}};
+    char *plain = rewrite("tiny-dense", same, NULL);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *dir = rewrite("tiny-dense", in_convention, &others[i]);
+        check_same_guesses(plain, dir);
+        made_remove(dir);
+    }
+    made_remove(plain);
+}
+
 /* All gains alike, stored as 1/16 or as 17/16. */
 static void test_equal_gains(void **given)
 {
@@ -219,8 +231,8 @@ static void test_undecidable(void **given)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_experts), cmocka_unit_test(test_tied_with_head),
-                                       cmocka_unit_test(test_conventions), cmocka_unit_test(test_equal_gains),
-                                       cmocka_unit_test(test_undecidable)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_experts),     cmocka_unit_test(test_tied_with_head),
+                                       cmocka_unit_test(test_conventions), cmocka_unit_test(test_mtp_conventions),
+                                       cmocka_unit_test(test_equal_gains), cmocka_unit_test(test_undecidable)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

@@ -1,238 +1,266 @@
-/* tests/unit/state/test_sequences.c - slots and pages: who has them, who gets
- * them next, and what is in them. */
-#include "base/mem.h"
-#include "kernels/open.h"
-#include "state/state_parts.h"
+/* tests/unit/state/test_sequences.c - sequences that share pages: forks, adopters, and
+ * those that go back. */
+#include "state_fixture.h"
 #include "support/cmocka.h"
 
 #include <string.h>
 
-enum { SEQUENCES = 3, POSITIONS = 200, PAGES = 4, TAIL = 48, RECURRENT = 96, PAGE = 128 * K_PAGE };
+/* ---- sharing ---- */
 
-static const state_limits limits = {.delta_layers     = 2,
-                                    .attention_layers = 2,
-                                    .tail_bytes       = TAIL,
-                                    .recurrent_bytes  = RECURRENT,
-                                    .page_bytes       = PAGE,
-                                    .max_sequences    = SEQUENCES,
-                                    .max_positions    = POSITIONS};
-
-typedef struct fixture {
-    kernels   *k;
-    state     *s;
-    sequence  *q[SEQUENCES];
-    uint32_t   ids[POSITIONS];
-    weir_error err;
-} fixture;
-
-static void ok(const fixture *f, weir_status st)
+/* Forks sequence 0, of `length` positions with every page and the state filled, and
+ * says how many of its pages are the same. */
+static uint32_t fork_at(fixture *f, uint32_t length)
 {
-    if (st != WEIR_OK) fail_msg("%s", f->err.text);
+    make(f, 0, 0);
+    grow(f, 0, length);
+    for (uint32_t i = 0; i < f->q[0]->n_pages; i++) page_fill(f, f->q[0]->pages[i], (uint8_t)(0x10 + i));
+    slot_fill(f, f->q[0]->slot, 0x77);
+    ok(f, sequence_fork(&f->q[1], f->q[0], 0, &f->err));
+    assert_int_equal(sequence_length(f->q[1]), length);
+    assert_memory_equal(sequence_tokens(f->q[1]), f->ids, length * sizeof *f->ids);
+    assert_int_equal(f->q[1]->n_pages, f->q[0]->n_pages);
+    assert_int_not_equal(f->q[1]->slot, f->q[0]->slot);
+    assert_true(saved_is(f, 1, 0x77));
+    uint32_t shared = 0;
+    for (uint32_t i = 0; i < f->q[1]->n_pages; i++) {
+        const uint32_t page = f->q[1]->pages[i];
+        const bool     same = page == f->q[0]->pages[i];
+        assert_true(page_is(f, page, (uint8_t)(0x10 + i)));
+        assert_int_equal(f->s->page_refs[page], same ? 2 : 1);
+        assert_int_equal(f->s->page_refs[f->q[0]->pages[i]], same ? 2 : 1);
+        shared += same;
+    }
+    return shared;
 }
 
-static int open_state(void **given)
-{
-    fixture *f = mem_zalloc(1, sizeof *f);
-    assert_non_null(f);
-    for (uint32_t i = 0; i < POSITIONS; i++) f->ids[i] = 1000 + i;
-    ok(f, kernels_open(&f->k, "cpu", 1, "scalar", &f->err));
-    ok(f, state_new(&f->s, f->k, &limits, &f->err));
-    *given = f;
-    return 0;
-}
-
-static int close_state(void **given)
+/* The page that both would write into is the fork's own; what either writes is not in the other's. */
+static void test_fork(void **given)
 {
     fixture *f = *given;
-    for (int i = 0; i < SEQUENCES; i++) sequence_free(f->q[i]);
-    assert_int_equal(f->s->n_free_pages, SEQUENCES * PAGES); /* nothing got lost */
-    assert_int_equal(f->s->n_free_slots, SEQUENCES);
-    state_free(f->s);
-    f->k->close(f->k);
-    mem_free(f);
-    return 0;
+    assert_int_equal(fork_at(f, 150), 2);
+    page_fill(f, f->q[1]->pages[2], 0xEE);
+    slot_fill(f, f->q[1]->slot, 0x55);
+    assert_true(page_is(f, f->q[0]->pages[2], 0x12));
+    assert_true(saved_is(f, 0, 0x77));
+    grow(f, 0, 50);
+    grow(f, 1, 50); /* each its own fourth page */
+    assert_int_not_equal(f->q[0]->pages[3], f->q[1]->pages[3]);
+    drop(f, 0); /* whoever goes first, the other's pages stay */
+    assert_true(page_is(f, f->q[1]->pages[0], 0x10));
+    assert_int_equal(f->s->n_free_pages, PAGES - 4);
 }
 
-static void grow(fixture *f, int i, uint32_t n)
-{
-    k_span span;
-    ok(f, sequence_span(f->q[i], f->ids + sequence_length(f->q[i]), n, 5, &span, &f->err));
-    assert_int_equal(span.row, 5);
-    assert_int_equal(span.n, n);
-    assert_int_equal(span.position, sequence_length(f->q[i]));
-    assert_int_equal(span.slot_in, f->q[i]->slot);
-    assert_int_equal(span.slot_out, f->q[i]->slot);
-    assert_ptr_equal(span.pages, f->q[i]->pages);
-    sequence_commit(f->q[i], n);
-}
-
-static void test_sizes(void **given)
-{
-    (void)given;
-    assert_int_equal(state_kv_bytes_per_position(&limits), 2 * 2 * 128); /* keys and values, two layers */
-    assert_int_equal(state_bytes_per_sequence(&limits), 2 * (TAIL + RECURRENT));
-}
-
-/* Pages come as they are needed, one for each begun K_PAGE positions, no two owners for one. */
-static void test_pages(void **given)
-{
-    fixture *f                        = *given;
-    bool     owned[SEQUENCES * PAGES] = {0};
-    for (int i = 0; i < SEQUENCES; i++) ok(f, sequence_new(&f->q[i], f->s, &f->err));
-    grow(f, 0, 1);
-    assert_int_equal(f->q[0]->n_pages, 1);
-    grow(f, 0, K_PAGE - 1);
-    assert_int_equal(f->q[0]->n_pages, 1);
-    grow(f, 0, 1);
-    assert_int_equal(f->q[0]->n_pages, 2);
-    grow(f, 1, POSITIONS);
-    grow(f, 2, 100);
-    grow(f, 0, POSITIONS - K_PAGE - 1);
-    for (int i = 0; i < SEQUENCES; i++)
-        for (uint32_t p = 0; p < f->q[i]->n_pages; p++) {
-            assert_true(f->q[i]->pages[p] < SEQUENCES * PAGES);
-            assert_false(owned[f->q[i]->pages[p]]);
-            owned[f->q[i]->pages[p]] = true;
-        }
-    assert_int_equal(f->s->n_free_pages, SEQUENCES * PAGES - 4 - 4 - 2);
-    assert_memory_equal(sequence_tokens(f->q[1]), f->ids, sizeof f->ids);
-}
-
-/* A span that is not committed leaves no trace in the length. */
-static void test_uncommitted(void **given)
+static void test_fork_at_a_border(void **given)
 {
     fixture *f = *given;
-    k_span   span;
-    ok(f, sequence_new(&f->q[0], f->s, &f->err));
-    ok(f, sequence_span(f->q[0], f->ids, 70, 0, &span, &f->err));
-    assert_int_equal(sequence_length(f->q[0]), 0);
-    grow(f, 0, 3);
-    assert_int_equal(sequence_length(f->q[0]), 3);
+    assert_int_equal(fork_at(f, 128), 2); /* nothing of them will be written again */
+    drop(f, 1);
+    assert_int_equal(f->s->n_free_pages, PAGES - 2);
+    drop(f, 0);
+    assert_int_equal(fork_at(f, 129), 2);
 }
 
-static void test_too_many(void **given)
+/* With MTP the last position's row is written once more. */
+static void test_fork_with_carry(void **given)
 {
-    fixture  *f = *given;
-    sequence *one_more;
-    k_span    span;
-    for (int i = 0; i < SEQUENCES; i++) ok(f, sequence_new(&f->q[i], f->s, &f->err));
-    assert_int_equal(sequence_new(&one_more, f->s, &f->err), WEIR_NO_MEMORY);
-    assert_null(one_more);
-    assert_non_null(strstr(f->err.text, "all 3 (max_sequences)"));
-    grow(f, 0, POSITIONS - 1);
-    assert_int_equal(sequence_span(f->q[0], f->ids, 2, 0, &span, &f->err), WEIR_INVALID);
-    assert_non_null(strstr(f->err.text, "max_context 200"));
-    grow(f, 0, 1); /* the last one fits */
-    sequence_free(f->q[1]);
-    f->q[1] = NULL;
-    ok(f, sequence_new(&f->q[1], f->s, &f->err));
+    fixture *f = *given;
+    assert_int_equal(fork_at(f, 128), 1);
+    drop(f, 0);
+    drop(f, 1);
+    assert_int_equal(fork_at(f, 129), 2);
+    drop(f, 0);
+    drop(f, 1);
+    assert_int_equal(fork_at(f, 1), 0);
 }
 
-static void fill(fixture *f, int i, uint8_t byte)
+static void test_fork_refused(void **given)
 {
-    uint8_t block[RECURRENT];
-    memset(block, byte, sizeof block);
-    for (uint32_t l = 0; l < limits.delta_layers; l++) {
-        f->k->buf_write(f->k, state_tail(f->s, l), f->q[i]->slot * TAIL, block, TAIL);
-        f->k->buf_write(f->k, state_recurrent(f->s, l), f->q[i]->slot * RECURRENT, block, RECURRENT);
+    fixture *f = *given;
+    make(f, 0, 0);
+    grow(f, 0, 65);
+    assert_int_equal(sequence_fork(&f->q[1], f->q[0], 64, &f->err), WEIR_INVALID);
+    assert_null(f->q[1]);
+    assert_non_null(strstr(f->err.text, "room for 65 positions, found 64"));
+    assert_int_equal(f->s->n_promised, 4);
+    make(f, 1, 64); /* an empty one is forked, too */
+    ok(f, sequence_fork(&f->q[2], f->q[1], 64, &f->err));
+    assert_int_equal(sequence_length(f->q[2]), 0);
+    assert_int_equal(f->q[2]->n_pages, 0);
+}
+
+/* Sequence 0 leaves pages and a state of `length` positions to whoever adopts them. */
+static void adopt_at(fixture *f, uint32_t length, uint32_t copied)
+{
+    uint8_t        from[SLOT_BYTES];
+    const uint32_t n = (length + K_PAGE - 1) / K_PAGE;
+    make(f, 0, 0);
+    grow(f, 0, length);
+    for (uint32_t i = 0; i < n; i++) {
+        keep(f, f->q[0]->pages[i]);
+        page_fill(f, f->kept[i], (uint8_t)(0x20 + i));
+    }
+    drop(f, 0);
+    memset(from, 0x66, sizeof from);
+    make(f, 0, 0);
+    k_span failed; /* a step before took a page, and nothing came of it */
+    ok(f, sequence_span(f->q[0], f->ids, 1, 0, &failed, &f->err));
+    slot_fill(f, f->q[0]->slot, 0x01);
+    sequence_adopt(f->q[0], f->ids, length, f->kept, from);
+    assert_int_equal(sequence_length(f->q[0]), length);
+    assert_int_equal(sequence_room(f->q[0]), POSITIONS - length);
+    assert_memory_equal(sequence_tokens(f->q[0]), f->ids, length * sizeof *f->ids);
+    assert_true(saved_is(f, 0, 0x66));
+    for (uint32_t i = 0; i < n; i++) {
+        const bool own = f->q[0]->pages[i] != f->kept[i];
+        assert_int_equal(own, i == copied);
+        assert_int_equal(f->s->page_refs[f->kept[i]], own ? 1 : 2);
+        assert_true(page_is(f, f->q[0]->pages[i], (uint8_t)(0x20 + i)));
+        if (own) page_fill(f, f->q[0]->pages[i], 0xEE);
+        assert_true(page_is(f, f->kept[i], (uint8_t)(0x20 + i)));
+    }
+    drop(f, 0);
+    while (f->n_kept > 0) page_release(f->s, f->kept[--f->n_kept]);
+    assert_int_equal(f->s->n_free_pages, PAGES);
+}
+
+static void test_adopt(void **given)
+{
+    fixture *f = *given;
+    adopt_at(f, 150, 2);
+    adopt_at(f, 129, 2);
+    adopt_at(f, 128, UINT32_MAX);
+    adopt_at(f, 1, 0);
+    adopt_at(f, POSITIONS, 3);
+}
+
+static void test_adopt_with_carry(void **given)
+{
+    fixture *f = *given;
+    adopt_at(f, 150, 2);
+    adopt_at(f, 129, 2);
+    adopt_at(f, 128, 1);
+    adopt_at(f, 127, 1);
+}
+
+/* What is given up for the copy may be what is being adopted. */
+static void test_adopt_when_dry(void **given)
+{
+    fixture *f = *given;
+    uint8_t  from[SLOT_BYTES];
+    state_on_dry(f->s, reclaim, f);
+    for (int i = 1; i < SEQUENCES; i++) make(f, i, 0), grow(f, i, POSITIONS);
+    for (int i = 0; i < 4; i++) {
+        f->kept[f->n_kept++] = page_take(f->s);
+        page_fill(f, f->kept[i], (uint8_t)(0x20 + i));
+    }
+    const uint32_t pages[] = {f->kept[0], f->kept[1], f->kept[2], f->kept[3]};
+    memset(from, 0x66, sizeof from);
+    f->lent = from;
+    make(f, 0, 0);
+    sequence_adopt(f->q[0], f->ids, 195, pages, from);
+    assert_int_equal(f->reclaims, 4);
+    assert_int_equal(from[0], 0xDD);
+    assert_true(saved_is(f, 0, 0x66));
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(f->q[0]->pages[i], pages[i]);
+        assert_true(page_is(f, pages[i], (uint8_t)(0x20 + i)));
     }
 }
 
-static bool filled_with(fixture *f, int i, uint8_t byte)
-{
-    uint8_t all[2 * (TAIL + RECURRENT)];
-    assert_int_equal(state_size(f->s), sizeof all);
-    sequence_save(f->q[i], all);
-    for (size_t j = 0; j < sizeof all; j++)
-        if (all[j] != byte) return false;
-    return true;
-}
+/* ---- state ---- */
 
 /* A slot taken over or reset is all zero, and the neighbours' are untouched. */
 static void test_slots_are_clean(void **given)
 {
     fixture *f = *given;
     for (int i = 0; i < SEQUENCES; i++) {
-        ok(f, sequence_new(&f->q[i], f->s, &f->err));
-        assert_true(filled_with(f, i, 0));
-        fill(f, i, (uint8_t)(0x11 * (i + 1)));
+        make(f, i, 0);
+        assert_true(saved_is(f, i, 0));
+        slot_fill(f, f->q[i]->slot, (uint8_t)(0x11 * (i + 1)));
     }
     const uint32_t slot = f->q[1]->slot;
-    sequence_free(f->q[1]);
-    f->q[1] = NULL;
-    ok(f, sequence_new(&f->q[1], f->s, &f->err));
+    drop(f, 1);
+    make(f, 1, 0);
     assert_int_equal(f->q[1]->slot, slot);
-    assert_true(filled_with(f, 1, 0));
+    assert_true(saved_is(f, 1, 0));
     grow(f, 2, 130);
     sequence_reset(f->q[2]);
     assert_int_equal(sequence_length(f->q[2]), 0);
     assert_int_equal(f->q[2]->n_pages, 0);
-    assert_true(filled_with(f, 2, 0));
-    assert_true(filled_with(f, 0, 0x11));
+    assert_true(saved_is(f, 2, 0));
+    assert_true(saved_is(f, 0, 0x11));
 }
 
 /* Restoring cuts the length, frees the pages past it and brings the bytes back. */
 static void test_restore(void **given)
 {
     fixture *f = *given;
-    uint8_t  saved[2 * (TAIL + RECURRENT)];
-    ok(f, sequence_new(&f->q[0], f->s, &f->err));
+    uint8_t  saved[SLOT_BYTES];
+    make(f, 0, 0);
     grow(f, 0, 64);
-    fill(f, 0, 0x5A);
+    slot_fill(f, f->q[0]->slot, 0x5A);
     sequence_save(f->q[0], saved);
     const uint32_t first = f->q[0]->pages[0];
     grow(f, 0, POSITIONS - 64);
-    fill(f, 0, 0x77);
-    assert_int_equal(f->q[0]->n_pages, PAGES);
+    slot_fill(f, f->q[0]->slot, 0x77);
+    assert_int_equal(f->q[0]->n_pages, 4);
     sequence_restore(f->q[0], 64, saved);
     assert_int_equal(sequence_length(f->q[0]), 64);
     assert_int_equal(f->q[0]->n_pages, 1);
     assert_int_equal(f->q[0]->pages[0], first);
-    assert_int_equal(f->s->n_free_pages, SEQUENCES * PAGES - 1);
-    assert_true(filled_with(f, 0, 0x5A));
+    assert_int_equal(f->s->n_free_pages, PAGES - 1);
+    assert_true(saved_is(f, 0, 0x5A));
     sequence_restore(f->q[0], 0, saved);
     assert_int_equal(f->q[0]->n_pages, 0);
 }
 
-/* Every allocation of making a state and a sequence may fail: nothing leaks, nothing is half made. */
-static void test_no_memory(void **given)
+/* Going back into a page that others hold leaves them theirs, even to the one that took it. */
+static void restore_shared(fixture *f, uint32_t length, bool copies)
 {
-    fixture *f = *given;
-    for (uint64_t n = 1;; n++) {
-        state    *s;
-        sequence *q = NULL;
-        mem_fail_at(n);
-        const weir_status made = state_new(&s, f->k, &limits, &f->err);
-        const weir_status st   = made == WEIR_OK ? sequence_new(&q, s, &f->err) : made;
-        mem_fail_at(0);
-        if (made == WEIR_OK) assert_int_equal(s->n_free_slots, SEQUENCES - (st == WEIR_OK));
-        sequence_free(q);
-        state_free(s);
-        if (st == WEIR_OK) {
-            assert_true(n > 8);
-            return;
-        }
-        assert_int_equal(st, WEIR_NO_MEMORY);
-    }
+    uint8_t saved[SLOT_BYTES] = {0};
+    make(f, 0, 0);
+    grow(f, 0, 150);
+    keep(f, f->q[0]->pages[0]);
+    keep(f, f->q[0]->pages[1]);
+    for (int i = 0; i < 2; i++) page_fill(f, f->kept[i], (uint8_t)(0x40 + i));
+    sequence_restore(f->q[0], length, saved);
+    const uint32_t last = (length - 1) / K_PAGE;
+    assert_int_equal(f->q[0]->n_pages, last + 1);
+    assert_int_equal(f->q[0]->pages[last] != f->kept[last], copies);
+    assert_true(page_is(f, f->q[0]->pages[last], (uint8_t)(0x40 + last)));
+    if (copies) page_fill(f, f->q[0]->pages[last], 0xEE);
+    for (int i = 0; i < 2; i++) assert_true(page_is(f, f->kept[i], (uint8_t)(0x40 + i)));
+    drop(f, 0);
+    while (f->n_kept > 0) page_release(f->s, f->kept[--f->n_kept]);
 }
 
-static void test_pages_beyond_32_bits(void **given)
+static void test_restore_shared(void **given)
 {
-    fixture     *f    = *given;
-    state       *s    = NULL;
-    state_limits big  = limits;
-    big.max_sequences = 4096;
-    big.max_positions = UINT32_MAX - K_PAGE;
-    big.page_bytes    = 1;
-    assert_int_equal(state_new(&s, f->k, &big, &f->err), WEIR_INVALID);
-    assert_null(s);
+    fixture *f = *given;
+    restore_shared(f, 100, true);
+    restore_shared(f, 128, f->s->carry != NULL);
+    restore_shared(f, 64, f->s->carry != NULL);
+    restore_shared(f, 1, true);
 }
 
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_state, close_state)
-    const struct CMUnitTest tests[] = {
-        TEST(test_sizes),           TEST(test_pages),   TEST(test_uncommitted), TEST(test_too_many),
-        TEST(test_slots_are_clean), TEST(test_restore), TEST(test_no_memory),   TEST(test_pages_beyond_32_bits)};
+#define CARRIED(f) cmocka_unit_test_setup_teardown(f, open_carry, close_state)
+    const struct CMUnitTest tests[] = {TEST(test_fork),
+                                       CARRIED(test_fork),
+                                       TEST(test_fork_at_a_border),
+                                       CARRIED(test_fork_with_carry),
+                                       TEST(test_fork_refused),
+                                       TEST(test_adopt),
+                                       CARRIED(test_adopt_with_carry),
+                                       TEST(test_adopt_when_dry),
+                                       CARRIED(test_adopt_when_dry),
+                                       TEST(test_slots_are_clean),
+                                       CARRIED(test_slots_are_clean),
+                                       TEST(test_restore),
+                                       CARRIED(test_restore),
+                                       TEST(test_restore_shared),
+                                       CARRIED(test_restore_shared)};
     return cmocka_run_group_tests_name("sequences", tests, NULL, NULL);
 }

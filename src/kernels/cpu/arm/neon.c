@@ -16,6 +16,9 @@ enum {
     VALUE_TILE  = 1,
     DOT_R1      = 2,
     DOT_RM      = 1,
+    DOT_R8      = 2,
+    DOT_PIECE   = 4, /* blocks of up to 8 rows of x that stay in L1 */
+    PARTS       = 4,
     BURN_CHAINS = 4
 };
 
@@ -171,11 +174,19 @@ INLINE vi vi_load_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vi_load(t);
 }
+INLINE void vi_store(void *p, vi v)
+{
+    uint8_t *b = p;
+    UNROLL for (int i = 0; i < 4; i++) vst1q_u8(b + 16 * i, vreinterpretq_u8_u32(v.v[i]));
+}
+INLINE float32x4_t vq_nibble(uint32x4_t words, const int s)
+{
+    return vcvtq_f32_u32(vandq_u32(vshlq_u32(words, vdupq_n_s32(-4 * s)), vdupq_n_u32(15)));
+}
 /* Nibble s of every word. */
 INLINE vf vf_nibble(vi words, const int s)
 {
-    const int32x4_t shift = vdupq_n_s32(-4 * s);
-    EACH_V(vf, vcvtq_f32_u32(vandq_u32(vshlq_u32(words.v[i], shift), vdupq_n_u32(15))));
+    EACH_V(vf, vq_nibble(words.v[i], s));
 }
 INLINE vf vf_bytes(const uint8_t *p)
 {
@@ -200,6 +211,30 @@ INLINE vf vf_pick(vf scales, vi lane, int offset)
     UNROLL for (int i = 0; i < 4; i++) vst1q_u32(at + 4 * i, lane.v[i]);
     UNROLL for (int l = 0; l < LANES; l++) r[l] = s[(at[l] + (uint32_t)offset) % LANES];
     return vf_load(r);
+}
+
+/* One register's lanes alone. */
+typedef float32x4_t vp;
+typedef uint32x4_t  vq;
+INLINE vp           vp_zero(void)
+{
+    return vdupq_n_f32(0.0f);
+}
+INLINE vp vp_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+INLINE void vp_store(float *p, vp v)
+{
+    vst1q_f32(p, v);
+}
+INLINE vp vp_fma(vp a, vp b, vp c)
+{
+    return vfmaq_f32(c, a, b);
+}
+INLINE vq vq_load(const uint8_t *p)
+{
+    return vreinterpretq_u32_u8(vld1q_u8(p));
 }
 
 #include "kernels/cpu/lanes/attention.h"

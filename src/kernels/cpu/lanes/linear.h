@@ -2,13 +2,16 @@
  * the order of operations.
  *
  * lin_dot decodes weights on the fly, some rows at a time with separate
- * accumulators, and prefetches PREFETCH_BYTES ahead of every row: nearer or
- * not at all costs up to half of the read bandwidth.  lin_tile multiplies
+ * accumulators: 4 bits once for up to 8 rows of x, the others, which are cheap
+ * to decode, for up to FEW.  It prefetches PREFETCH_BYTES ahead of every row:
+ * nearer or not at all costs up to half of the read bandwidth.  lin_tile multiplies
  * decoded panels; its accumulators stay in registers within a block. */
 #ifndef KERNELS_CPU_LANES_LINEAR_H
 #define KERNELS_CPU_LANES_LINEAR_H
 
-enum { PREFETCH_BYTES = 8192, WORD_NIBBLES = 8, BLOCK_BYTES = 64 };
+#include <string.h>
+
+enum { PREFETCH_BYTES = 8192, WORD_NIBBLES = 8, BLOCK_BYTES = 64, FEW = 4, PART_LANES = LANES / PARTS };
 
 INLINE vf load_float(const uint8_t *p, const dtype type, size_t i, size_t n)
 {
@@ -24,13 +27,13 @@ INLINE vf load_float(const uint8_t *p, const dtype type, size_t i, size_t n)
     return vf_load_f32_n(p + 4 * i, left);
 }
 
-/* ---- dot: R weight rows times M prepared rows ---- */
+/* ---- dot: R weight rows times M <= FEW prepared rows ---- */
 
 INLINE void dot_dense(const lin_weight *w, size_t row, const int R, const float *const *x, const int M,
                       const dtype type, float *const *y, size_t out)
 {
     const size_t size = type == DTYPE_F32 ? 4 : 2, cols = w->cols;
-    vf           acc[DOT_ROWS][DOT_ROWS];
+    vf           acc[FEW][FEW];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_zero();
     for (size_t i = 0; i < cols; i += LANES) {
         UNROLL for (int r = 0; r < R; r++)
@@ -58,13 +61,13 @@ INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float
     const size_t     n_groups = w->cols / w->group;
     const vi         lane     = vi_scale_lanes(four, w->group);
     const int        step     = four ? (int)(LANES * WORD_NIBBLES / w->group) : 1;
-    vf               acc[DOT_ROWS][DOT_ROWS];
+    vf               acc[FEW][FEW];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++) acc[r][m] = vf_zero();
-    const float *xc[DOT_ROWS];
+    const float *xc[FEW];
     UNROLL for (int m = 0; m < M; m++) xc[m] = x[m];
 
     for (size_t c = 0; c < lo.n_chunks; c++) {
-        vf scale[DOT_ROWS];
+        vf scale[FEW];
         UNROLL for (int r = 0; r < R; r++)
         {
             const size_t at                              = (row + (size_t)r) * w->scale_row_bytes;
@@ -76,10 +79,10 @@ INLINE void dot_affine(const lin_weight *w, size_t row, const int R, const float
         const uint32_t n_blocks = lin_chunk_blocks(&lo, c);
         for (uint32_t i = 0; i < n_blocks; i++) {
             const size_t b = c * lo.chunk_blocks + i;
-            vf           tmp[DOT_ROWS][DOT_ROWS];
+            vf           tmp[FEW][FEW];
             UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++) tmp[r][m] = vf_zero();
             if (four) {
-                vi words[DOT_ROWS];
+                vi words[FEW];
                 UNROLL for (int r = 0; r < R; r++)
                 {
                     const uint8_t *p = w->data + (row + (size_t)r) * w->row_bytes;
@@ -135,6 +138,153 @@ INLINE void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *co
     for (; r < n; r++) dot_block(w, row0 + r, 1, x, M, format, type, y, r);
 }
 
+/* ---- dot: 4 bits and more rows than FEW ---- */
+
+/* Block b of R rows, one part: the lanes of one register.  Lanes meet in the
+ * last sum alone, so each part can walk the block by itself, and R*M chains fit
+ * the registers however many of them make 16 lanes. */
+INLINE void words_part(const uint8_t *const *words, const int R, const float *const *x, const int M, size_t at,
+                       const float *scale, float *acc)
+{
+    vp tmp[2][DOT_ROWS];
+    vq codes[2];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        codes[r]                                     = vq_load(words[r]);
+        UNROLL for (int m = 0; m < M; m++) tmp[r][m] = vp_zero();
+    }
+    UNROLL for (int s = 0; s < WORD_NIBBLES; s++)
+    {
+        vp q[2];
+        UNROLL for (int r = 0; r < R; r++) q[r] = vq_nibble(codes[r], s);
+        UNROLL for (int m = 0; m < M; m++)
+        {
+            const vp xv                                  = vp_load(x[m] + at + s * LANES);
+            UNROLL for (int r = 0; r < R; r++) tmp[r][m] = vp_fma(q[r], xv, tmp[r][m]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        const vp s = vp_load(scale + r * LANES);
+        UNROLL for (int m = 0; m < M; m++)
+        {
+            float *a = acc + (r * M + m) * LANES;
+            vp_store(a, vp_fma(tmp[r][m], s, vp_load(a)));
+        }
+    }
+}
+
+/* Blocks first .. first+n-1, all of one chunk, of R rows; acc [R][M][16]. */
+INLINE void words_piece(const lin_weight *w, const lin_layout *lo, size_t row, const int R, const float *const *x,
+                        const int M, const dtype type, float *acc, size_t first, size_t n, size_t ahead)
+{
+    const size_t c = first / lo->chunk_blocks, n_groups = w->cols / w->group, n_words = w->cols / WORD_NIBBLES;
+    const vi     lane = vi_scale_lanes(true, w->group);
+    const int    step = (int)(LANES * WORD_NIBBLES / w->group);
+    size_t       at   = c * lo->x_chunk + LANES + (first - c * lo->chunk_blocks) * WORD_NIBBLES * LANES;
+    vf           scales[2];
+    UNROLL for (int r = 0; r < R; r++)
+    {
+        const size_t from = (row + (size_t)r) * w->scale_row_bytes;
+        scales[r]         = load_float(w->scales + from, type, c * LANES, n_groups);
+        if (first % lo->chunk_blocks != 0) continue;
+        const vf bias = load_float(w->biases + from, type, c * LANES, n_groups);
+        UNROLL for (int m = 0; m < M; m++)
+        {
+            float *a = acc + (r * M + m) * LANES;
+            vf_store(a, vf_fma(bias, vf_load(x[m] + c * lo->x_chunk), vf_load(a)));
+        }
+    }
+    for (size_t b = first; b < first + n; b++, at += WORD_NIBBLES * LANES) {
+        _Alignas(64) float   scale[2 * LANES];
+        _Alignas(64) uint8_t end[2][BLOCK_BYTES]; /* a short last block, the rest zero */
+        const uint8_t       *words[2];
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            words[r] = w->data + (row + (size_t)r) * w->row_bytes + b * BLOCK_BYTES;
+            PREFETCH(words[r] + ahead);
+            vf_store(scale + r * LANES, vf_pick(scales[r], lane, (int)(b - c * lo->chunk_blocks) * step));
+            if (n_words - b * LANES >= LANES) continue;
+            vi_store(end[r], block_words(w, words[r] - b * BLOCK_BYTES, b));
+            words[r] = end[r];
+        }
+        _Pragma("GCC unroll 1") for (int part = 0; part < PARTS; part++)
+        {
+            words_part(words, R, x, M, at + (size_t)part * PART_LANES, scale + part * PART_LANES,
+                       acc + part * PART_LANES);
+            UNROLL for (int r = 0; r < R; r++) words[r] += PART_LANES * 4;
+        }
+    }
+}
+
+/* The same of one row where a register holds all lanes: the sums stay in registers
+ * for the whole piece. */
+INLINE void words_row(const lin_weight *w, const lin_layout *lo, size_t row, const float *const *x, const int M,
+                      const dtype type, float *acc, size_t first, size_t n, size_t ahead)
+{
+    const size_t   c = first / lo->chunk_blocks, n_groups = w->cols / w->group;
+    const vi       lane  = vi_scale_lanes(true, w->group);
+    const int      step  = (int)(LANES * WORD_NIBBLES / w->group);
+    const uint8_t *p     = w->data + row * w->row_bytes;
+    const size_t   from  = row * w->scale_row_bytes;
+    const vf       scale = load_float(w->scales + from, type, c * LANES, n_groups);
+    size_t         at    = c * lo->x_chunk + LANES + (first - c * lo->chunk_blocks) * WORD_NIBBLES * LANES;
+    vf             a[DOT_ROWS];
+    UNROLL for (int m = 0; m < M; m++) a[m] = vf_load(acc + m * LANES);
+    if (first % lo->chunk_blocks == 0) {
+        const vf bias                           = load_float(w->biases + from, type, c * LANES, n_groups);
+        UNROLL for (int m = 0; m < M; m++) a[m] = vf_fma(bias, vf_load(x[m] + c * lo->x_chunk), a[m]);
+    }
+    for (size_t b = first; b < first + n; b++, at += WORD_NIBBLES * LANES) {
+        PREFETCH(p + b * BLOCK_BYTES + ahead);
+        const vi words = block_words(w, p, b);
+        vf       tmp[DOT_ROWS];
+        UNROLL for (int m = 0; m < M; m++) tmp[m] = vf_zero();
+        UNROLL for (int s = 0; s < WORD_NIBBLES; s++)
+        {
+            const vf q                                = vf_nibble(words, s);
+            UNROLL for (int m = 0; m < M; m++) tmp[m] = vf_fma(q, vf_load(x[m] + at + s * LANES), tmp[m]);
+        }
+        const vf sc                             = vf_pick(scale, lane, (int)(b - c * lo->chunk_blocks) * step);
+        UNROLL for (int m = 0; m < M; m++) a[m] = vf_fma(tmp[m], sc, a[m]);
+    }
+    UNROLL for (int m = 0; m < M; m++) vf_store(acc + m * LANES, a[m]);
+}
+
+/* Rows in groups, K in pieces: a piece of all x stays in L1 while a group's rows
+ * pass over it, and the sums wait in memory.  What is fetched ahead is the next
+ * group's, at about PREFETCH_BYTES. */
+INLINE void words_rows(const lin_weight *w, size_t row0, size_t n, const float *const *x, const int M, const dtype type,
+                       float *const *y)
+{
+    enum { LEAST = 4, MOST = 16 }; /* weight rows */
+    const lin_layout   lo    = lin_layout_of(K_AFFINE4, w->group, w->cols);
+    const size_t       piece = lo.chunk_blocks < DOT_PIECE ? lo.chunk_blocks : DOT_PIECE; /* of one chunk */
+    const size_t       near  = PREFETCH_BYTES / w->row_bytes / LEAST * LEAST;
+    const size_t       group = near < LEAST ? LEAST : near > MOST ? MOST : near;
+    _Alignas(64) float acc[MOST * DOT_ROWS * LANES], sums[MOST * DOT_ROWS];
+    for (size_t r0 = 0; r0 < n; r0 += group) {
+        const size_t rows = n - r0 < group ? n - r0 : group;
+        memset(acc, 0, (rows * (size_t)M + 7) / 8 * 8 * LANES * sizeof *acc); /* eight are added together */
+        for (size_t b = 0; b < lo.n_blocks; b += piece) {
+            const size_t blocks = lo.n_blocks - b < piece ? lo.n_blocks - b : piece;
+            size_t       r      = 0;
+            for (; PARTS == 1 && r < rows; r++)
+                words_row(w, &lo, row0 + r0 + r, x, M, type, acc + r * (size_t)M * LANES, b, blocks,
+                          group * w->row_bytes);
+            for (; r + DOT_R8 <= rows; r += DOT_R8)
+                words_piece(w, &lo, row0 + r0 + r, DOT_R8, x, M, type, acc + r * (size_t)M * LANES, b, blocks,
+                            group * w->row_bytes);
+            if (r < rows)
+                words_piece(w, &lo, row0 + r0 + r, 1, x, M, type, acc + r * (size_t)M * LANES, b, blocks,
+                            group * w->row_bytes);
+        }
+        for (size_t i = 0; i < rows * (size_t)M; i += 8) vf_sum8(sums + i, acc + i * LANES);
+        for (size_t r = 0; r < rows; r++)
+            UNROLL for (int m = 0; m < M; m++) y[m][r0 + r] = sums[r * (size_t)M + (size_t)m];
+    }
+}
+
 #define DOT_FUNCTION(name, M, format, type) \
     static void name(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y) \
     { \
@@ -145,6 +295,16 @@ INLINE void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *co
     DOT_FUNCTION(name##_2, 2, format, type) \
     DOT_FUNCTION(name##_3, 3, format, type) \
     DOT_FUNCTION(name##_4, 4, format, type)
+#define WORDS_FUNCTION(name, M, type) \
+    static void name(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y) \
+    { \
+        words_rows(w, row0, n, x, M, type, y); \
+    }
+#define WORDS_FUNCTIONS(name, type) \
+    WORDS_FUNCTION(name##_5, 5, type) \
+    WORDS_FUNCTION(name##_6, 6, type) \
+    WORDS_FUNCTION(name##_7, 7, type) \
+    WORDS_FUNCTION(name##_8, 8, type)
 typedef void dot_fn(const lin_weight *w, size_t row0, size_t n, const float *const *x, float *const *y);
 
 DOT_FUNCTIONS(dot_f32, K_F32, DTYPE_F32)
@@ -153,6 +313,9 @@ DOT_FUNCTIONS(dot_bf16, K_BF16, DTYPE_BF16)
 DOT_FUNCTIONS(dot_a4_f32, K_AFFINE4, DTYPE_F32)
 DOT_FUNCTIONS(dot_a4_f16, K_AFFINE4, DTYPE_F16)
 DOT_FUNCTIONS(dot_a4_bf16, K_AFFINE4, DTYPE_BF16)
+WORDS_FUNCTIONS(dot_a4_f32, DTYPE_F32)
+WORDS_FUNCTIONS(dot_a4_f16, DTYPE_F16)
+WORDS_FUNCTIONS(dot_a4_bf16, DTYPE_BF16)
 DOT_FUNCTIONS(dot_a8_f32, K_AFFINE8, DTYPE_F32)
 DOT_FUNCTIONS(dot_a8_f16, K_AFFINE8, DTYPE_F16)
 DOT_FUNCTIONS(dot_a8_bf16, K_AFFINE8, DTYPE_BF16)
@@ -163,19 +326,25 @@ static void lin_dot(const lin_weight *w, size_t row0, size_t n, const float *con
     { \
         name##_1, name##_2, name##_3, name##_4 \
     }
-    static dot_fn *const dense[][DOT_ROWS] = {
+#define WORDS_CASES(name) \
+    { \
+        name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7, name##_8 \
+    }
+    static dot_fn *const dense[][FEW] = {
         [K_F32] = DOT_CASES(dot_f32), [K_F16] = DOT_CASES(dot_f16), [K_BF16] = DOT_CASES(dot_bf16)};
-    static dot_fn *const affine4[][DOT_ROWS] = {[DTYPE_F32]  = DOT_CASES(dot_a4_f32),
-                                                [DTYPE_F16]  = DOT_CASES(dot_a4_f16),
-                                                [DTYPE_BF16] = DOT_CASES(dot_a4_bf16)};
-    static dot_fn *const affine8[][DOT_ROWS] = {[DTYPE_F32]  = DOT_CASES(dot_a8_f32),
+    static dot_fn *const affine4[][DOT_ROWS] = {[DTYPE_F32]  = WORDS_CASES(dot_a4_f32),
+                                                [DTYPE_F16]  = WORDS_CASES(dot_a4_f16),
+                                                [DTYPE_BF16] = WORDS_CASES(dot_a4_bf16)};
+    static dot_fn *const affine8[][FEW]      = {[DTYPE_F32]  = DOT_CASES(dot_a8_f32),
                                                 [DTYPE_F16]  = DOT_CASES(dot_a8_f16),
                                                 [DTYPE_BF16] = DOT_CASES(dot_a8_bf16)};
 #undef DOT_CASES
-    dot_fn *const *fn = w->format == K_AFFINE4   ? affine4[w->scale_type]
-                        : w->format == K_AFFINE8 ? affine8[w->scale_type]
-                                                 : dense[w->format];
-    fn[m - 1](w, row0, n, x, y);
+#undef WORDS_CASES
+    dot_fn *const *fn   = w->format == K_AFFINE4   ? affine4[w->scale_type]
+                          : w->format == K_AFFINE8 ? affine8[w->scale_type]
+                                                   : dense[w->format];
+    const unsigned most = w->format == K_AFFINE4 ? DOT_ROWS : FEW;
+    for (unsigned j = 0; j < m; j += most) fn[(m - j < most ? m - j : most) - 1](w, row0, n, x + j, y + j);
 }
 
 /* ---- panels ---- */

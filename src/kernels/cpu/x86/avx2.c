@@ -16,6 +16,9 @@ enum {
     VALUE_TILE  = 1,
     DOT_R1      = 2,
     DOT_RM      = 1,
+    DOT_R8      = 1,
+    DOT_PIECE   = 4, /* blocks of up to 8 rows of x that stay in L1 */
+    PARTS       = 2,
     BURN_CHAINS = 6
 };
 
@@ -184,6 +187,12 @@ INLINE vi vi_load_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vi_load(t);
 }
+INLINE void vi_store(void *p, vi v)
+{
+    __m256i *w = p;
+    _mm256_storeu_si256(w, v.lo);
+    _mm256_storeu_si256(w + 1, v.hi);
+}
 INLINE __m256 nibble(__m256i words, const int s)
 {
     return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, 4 * s), _mm256_set1_epi32(15)));
@@ -216,6 +225,34 @@ INLINE vf vf_pick(vf scales, vi lane, int offset)
 {
     const __m256i o = _mm256_set1_epi32(offset);
     return (vf){pick(scales, _mm256_add_epi32(lane.lo, o)), pick(scales, _mm256_add_epi32(lane.hi, o))};
+}
+
+/* One register's lanes alone. */
+typedef __m256  vp;
+typedef __m256i vq;
+INLINE vp       vp_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+INLINE vp vp_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE void vp_store(float *p, vp v)
+{
+    _mm256_storeu_ps(p, v);
+}
+INLINE vp vp_fma(vp a, vp b, vp c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vq vq_load(const uint8_t *p)
+{
+    return _mm256_loadu_si256((const void *)p);
+}
+INLINE vp vq_nibble(vq words, const int s)
+{
+    return nibble(words, s);
 }
 
 #include "kernels/cpu/lanes/attention.h"

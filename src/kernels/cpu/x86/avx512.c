@@ -15,6 +15,9 @@ enum {
     VALUE_TILE  = 4,
     DOT_R1      = 4,
     DOT_RM      = 2,
+    DOT_R8      = 2,
+    DOT_PIECE   = 8, /* blocks of up to 8 rows of x that stay in L1 */
+    PARTS       = 1,
     BURN_CHAINS = 12
 };
 
@@ -166,6 +169,10 @@ INLINE vi vi_load_n(const void *p, size_t n)
 {
     return _mm512_maskz_loadu_epi32(first(n), p);
 }
+INLINE void vi_store(void *p, vi v)
+{
+    _mm512_storeu_si512(p, v);
+}
 /* Nibble s of every word.  The permute looks at the low four bits of its index
  * alone, so a table of 0..15 both masks and converts. */
 INLINE vf vf_nibble(vi words, const int s)
@@ -187,6 +194,34 @@ INLINE vi vi_scale_lanes(const bool four, uint32_t group)
 INLINE vf vf_pick(vf scales, vi lane, int offset)
 {
     return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32(offset)), scales);
+}
+
+/* One register's lanes alone. */
+typedef __m512  vp;
+typedef __m512i vq;
+INLINE vp       vp_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+INLINE vp vp_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE void vp_store(float *p, vp v)
+{
+    _mm512_storeu_ps(p, v);
+}
+INLINE vp vp_fma(vp a, vp b, vp c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE vq vq_load(const uint8_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+INLINE vp vq_nibble(vq words, const int s)
+{
+    return vf_nibble(words, s);
 }
 
 #include "kernels/cpu/lanes/attention.h"

@@ -1,0 +1,48 @@
+/* engine/generation.h - one reply: tokens drawn, shown and counted until
+ * something ends it.
+ *
+ * Every token takes the same path, whether it was drawn from the logits of a
+ * prompt, of a single step or of a window over drafts: draw, count, compare with
+ * the end ids, move the channel, detokenize, look for stop strings, hand out. */
+#ifndef ENGINE_GENERATION_H
+#define ENGINE_GENERATION_H
+
+#include "engine/channel.h"
+#include "engine/engine_parts.h"
+#include "engine/logprobs.h"
+#include "engine/stop.h"
+#include "text/detok.h"
+
+typedef struct generation {
+    const weir_engine    *e;
+    weir_generate_options opt;
+    weir_sample_params    sample;
+    weir_token_fn        *fn;
+    void                 *user;
+    weir_generate_result  result;
+    uint32_t              prompt_length, limit; /* most tokens to sample */
+    detok                 detok;
+    channel               channel;
+    stop_matcher          stop;
+    str                   piece, shown, text; /* of one token: decoded, in its channel, past the stop matcher */
+    token_ids             newlines;           /* ids whose text has a line break; XTC leaves them alone */
+    logprobs              probs;
+    weir_logprob          top[LOGPROBS_MAX_TOP];
+} generation;
+
+/* Checks the options (NULL: defaults) and makes ready for a reply to a prompt of
+ * `prompt_length` tokens in a context of max_context. */
+weir_status generation_start(generation *g, const weir_engine *e, const weir_generate_options *opt,
+                             uint32_t prompt_length, weir_token_fn *fn, void *user, weir_error *err);
+void        generation_end(generation *g); /* after generation_start, also when it failed */
+
+/* The token at index `position`, which follows tokens[0 .. position-1], by its
+ * logits.  Says nothing and counts nothing: drafts are drawn this way, too. */
+weir_status generation_draw(const generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
+                            sample_workspace *ws, uint32_t *id, weir_error *err);
+/* Draws and takes it for the reply: counts, shows, hands out.  *done tells that
+ * the reply ends here; result.finish says why. */
+weir_status generation_next(generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
+                            sample_workspace *ws, uint32_t *id, bool *done, weir_error *err);
+
+#endif
