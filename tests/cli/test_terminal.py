@@ -108,7 +108,7 @@ class Interactive(Case):
         # A reply is stopped, and stays as far as it came.
         t.line("Tell me a story about a fox.")
         t.until(rb"fox\.\r*\n")
-        t.until(rb"\S+ \S+")
+        t.until(rb"[A-Za-z]{2,} [A-Za-z]{2,}")  # which a line of progress has not
         t.keys(CTRL_C)
         t.until(rb"\[stopped\]")
         t.until(PROMPT)
