@@ -62,7 +62,7 @@ static void run_expand(const cpu_isa *t, buffers *b)
 static void run_tile(const cpu_isa *t, buffers *b)
 {
     const lin_layout lo = lin_layout_of(b->weight.format, b->weight.group, COLS);
-    for (size_t c = 0; c < lo.n_chunks; c++) t->lin_tile(&lo, b->acc, b->rows, TILE_ROWS, b->panel, c);
+    for (size_t p = 0; p < lo.n_pieces; p++) t->lin_tile(&lo, b->acc, b->rows, TILE_ROWS, b->panel, p);
 }
 
 static void run_delta(const cpu_isa *t, buffers *b)
@@ -114,7 +114,7 @@ static bool buffers_new(buffers *b)
     if (b->codes == NULL || b->scales == NULL || b->biases == NULL) return false;
     for (size_t j = 0; j < (size_t)ROWS * COLS; j++)
         b->codes[j] = j % 2 != 0 ? 0x3D : (uint8_t)(j * 7); /* about 0.04 as bf16: no subnormals */
-    for (size_t i = 0; i < TILE_ROWS; i++) b->rows[i] = b->x + i * 2 * COLS;
+    for (size_t i = 0; i < TILE_ROWS; i++) b->rows[i] = b->x + i * (COLS + 80);
     for (size_t i = 0; i < DOT_ROWS; i++) b->results[i] = b->y + i * COLS;
     return true;
 }

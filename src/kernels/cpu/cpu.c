@@ -79,7 +79,7 @@ static workspace_sizes sizes_of(const k_limits *l)
     workspace_sizes s;
     const size_t    slots      = (size_t)l->max_rows * l->experts_per_token;
     const size_t    partitions = ((size_t)l->max_positions + K_PARTITION - 1) / K_PARTITION;
-    const size_t rows = lin_x_floats_max(l->max_cols) * l->max_rows, experts = lin_x_floats_max(l->expert_cols) * slots;
+    const size_t rows = lin_x_stride_max(l->max_cols) * l->max_rows, experts = lin_x_stride_max(l->expert_cols) * slots;
     const size_t panel = lin_panel_floats_max(l->max_cols > l->expert_cols ? l->max_cols : l->expert_cols);
     s.prepared         = rows > experts ? rows : experts;
     s.panel            = panel > PANEL_BUDGET ? panel : PANEL_BUDGET;

@@ -57,9 +57,9 @@ typedef struct cpu_isa {
                     float *const *y);
     /* Weight rows row0 .. row0+n-1 (n <= 4; missing ones zero) as a panel of floats. */
     void (*lin_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
-    /* acc [m][4][16] += one chunk of the panel times m (1..6) prepared rows; chunk 0 starts from zero. */
+    /* acc [m][4][16] += one piece of the panel times m (1..8) prepared rows; piece 0 starts from zero. */
     void (*lin_tile)(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
-                     size_t chunk);
+                     size_t piece);
     /* sums[i] = tree sum of acc[i][16], i < n. */
     void (*lin_reduce)(float *sums, const float *acc, size_t n);
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { LANES = 16, DENSE_CHUNK = 64, NIBBLES = 8 };
+enum { LANES = 16, DENSE_CHUNK = 64, NIBBLES = 8, PIECE_COLS = 512 };
 
 lin_layout lin_layout_of(k_format format, uint32_t group, uint32_t cols)
 {
@@ -23,7 +23,9 @@ lin_layout lin_layout_of(k_format format, uint32_t group, uint32_t cols)
         lo.x_chunk           = LANES + lo.chunk_blocks * lo.nv * LANES;
         lo.panel_chunk       = PANEL_ROWS * (LANES + lo.chunk_blocks * (lo.nv + 1) * LANES);
     }
-    lo.n_chunks = (lo.n_blocks + lo.chunk_blocks - 1) / lo.chunk_blocks;
+    lo.n_chunks     = (lo.n_blocks + lo.chunk_blocks - 1) / lo.chunk_blocks;
+    lo.piece_blocks = PIECE_COLS / (lo.nv * LANES);
+    lo.n_pieces     = (lo.n_blocks + lo.piece_blocks - 1) / lo.piece_blocks;
     return lo;
 }
 
@@ -41,13 +43,14 @@ static float lane_sum(const float *x, size_t n)
 /* One block of 128 columns, n of them real: word l holds columns 8l .. 8l+7. */
 static void transpose_block(float *to, const float *x, size_t n)
 {
+    static const float part[NIBBLES] = {1, 0x1p-4f, 0x1p-8f, 0x1p-12f, 0x1p-16f, 0x1p-20f, 0x1p-24f, 1};
     if (n == LANES * NIBBLES) {
         for (size_t s = 0; s < NIBBLES; s++)
-            for (size_t l = 0; l < LANES; l++) to[s * LANES + l] = x[l * NIBBLES + s];
+            for (size_t l = 0; l < LANES; l++) to[s * LANES + l] = x[l * NIBBLES + s] * part[s];
         return;
     }
     memset(to, 0, LANES * NIBBLES * sizeof *to);
-    for (size_t i = 0; i < n; i++) to[i % NIBBLES * LANES + i / NIBBLES] = x[i];
+    for (size_t i = 0; i < n; i++) to[i % NIBBLES * LANES + i / NIBBLES] = x[i] * part[i % NIBBLES];
 }
 
 void lin_prepare(const lin_layout *lo, k_format format, uint32_t group, uint32_t cols, float *xp, const float *x)

@@ -14,6 +14,8 @@
  *   4 bits: a block is 128 columns = 16 words; lane l takes word l, that is
  *   columns 8l .. 8l+7, lowest nibble first; its scale is that of the group the
  *   word lies in.  What lies beyond K counts as zero code, scale and x.
+ *   The code of nibble v < 7 is the number where it stands in the word, 16^v times
+ *   the nibble, and x is 16^-v times its value: the same product for a shift less.
  *
  * A prepared row holds x in that order, so that all kernels read it straight:
  *   dense: padded x;   affine: per chunk [16 xsum][blocks][nv][16].
@@ -27,7 +29,7 @@
 
 #include <stddef.h>
 
-enum { PANEL_ROWS = 4, TILE_ROWS = 6, DOT_ROWS = 8 };
+enum { PANEL_ROWS = 4, TILE_ROWS = 8, DOT_ROWS = 8 };
 
 /* One matrix [rows, cols] in its storage format. */
 typedef struct lin_weight {
@@ -44,6 +46,8 @@ typedef struct lin_layout {
     uint32_t n_blocks;     /* in all; dense: vectors */
     uint32_t chunk_blocks; /* blocks in a chunk; dense: vectors */
     uint32_t n_chunks;
+    uint32_t piece_blocks; /* blocks of a piece: what a kernel does of a chunk at once */
+    uint32_t n_pieces;
     uint32_t x_chunk, panel_chunk; /* floats a chunk takes in a prepared row / a panel */
 } lin_layout;
 
@@ -57,6 +61,22 @@ static inline uint32_t lin_chunk_blocks(const lin_layout *lo, size_t c)
     return left < lo->chunk_blocks ? (uint32_t)left : lo->chunk_blocks;
 }
 
+/* Blocks first .. first+n-1 of a chunk. */
+typedef struct lin_piece {
+    size_t chunk, first, n;
+} lin_piece;
+
+/* Piece p, p < n_pieces: about 512 columns, so that those of some rows of x stay in
+ * L1 while weights pass over them.  Pieces lie in a chunk and ascend. */
+static inline lin_piece lin_piece_of(const lin_layout *lo, size_t p)
+{
+    const size_t in_chunk = lo->chunk_blocks / lo->piece_blocks;
+    lin_piece    k        = {.chunk = p / in_chunk, .first = p % in_chunk * lo->piece_blocks};
+    const size_t left     = lin_chunk_blocks(lo, k.chunk) - k.first;
+    k.n                   = left < lo->piece_blocks ? left : lo->piece_blocks;
+    return k;
+}
+
 /* Floats of one prepared row / one panel; the last chunk takes only what it has. */
 static inline size_t lin_x_floats(const lin_layout *lo)
 {
@@ -68,12 +88,18 @@ static inline size_t lin_panel_floats(const lin_layout *lo)
     const size_t left = (size_t)lo->chunk_blocks - lin_chunk_blocks(lo, lo->n_chunks - 1u);
     return (size_t)lo->n_chunks * lo->panel_chunk - left * (lo->nv + (lo->affine ? 1u : 0u)) * PANEL_ROWS * 16;
 }
+/* Floats from one prepared row to the next: 512 bytes more than a multiple of 1024, so
+ * that pieces of up to eight rows lie in different sets of the L1 cache. */
+static inline size_t lin_x_stride(const lin_layout *lo)
+{
+    return (lin_x_floats(lo) + 127) / 256 * 256 + 128;
+}
 /* No layout of `cols` columns takes more floats: affine groups of 32 add one
- * sum to 32 columns, and blocks and chunks round up. */
-static inline size_t lin_x_floats_max(size_t cols)
+ * sum to 32 columns, and blocks, chunks and the stride round up. */
+static inline size_t lin_x_stride_max(size_t cols)
 {
     const size_t padded = (cols + 127) / 128 * 128;
-    return padded + padded / 32 + 32;
+    return padded + padded / 32 + 32 + 256;
 }
 static inline size_t lin_panel_floats_max(size_t cols)
 {

@@ -3,8 +3,8 @@
  *
  * Few rows of x: each weight row is decoded on the fly and used for all of
  * them (lin_dot).  Many: some weight rows are decoded once into panels that
- * stay in L2, then blocks of TILE_ROWS rows of x run over them chunk by chunk,
- * so that the x chunk stays in L1 (lin_tile).  Both give the same bits. */
+ * stay in L2, then blocks of TILE_ROWS rows of x run over them piece by piece,
+ * so that the piece of x stays in L1 (lin_tile).  Both give the same bits. */
 #include "kernels/cpu/cpu.h"
 
 #include <stdatomic.h>
@@ -84,8 +84,8 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
         const unsigned m = j->n - i < TILE_ROWS ? j->n - i : TILE_ROWS;
         const float   *x[TILE_ROWS];
         for (unsigned s = 0; s < m; s++) x[s] = prepared_row(p, j, i + s);
-        for (size_t c = 0; c < p->lo.n_chunks; c++)
-            for (size_t q = 0; q < n_panels; q++) isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, c);
+        for (size_t k = 0; k < p->lo.n_pieces; k++)
+            for (size_t q = 0; q < n_panels; q++) isa->lin_tile(&p->lo, acc[q], x, m, panels + q * panel_floats, k);
         for (size_t q = 0; q < n_panels; q++) {
             float        sums[TILE];
             const size_t left = n - q * PANEL_ROWS, count = left < PANEL_ROWS ? left : PANEL_ROWS;
@@ -169,7 +169,7 @@ void linear_run(cpu_backend *b, const float *x, uint32_t rows, const lin_job *jo
         const lin_weight *w = &jobs[i].w;
         linear_pass       p = {.b = b, .x = x, .rows = rows, .format = w->format, .group = w->group, .cols = w->cols};
         p.lo                = lin_layout_of(w->format, w->group, w->cols);
-        p.x_floats          = lin_x_floats(&p.lo);
+        p.x_floats          = lin_x_stride(&p.lo);
         for (uint32_t e = i; e < n_jobs; e++) {
             if (!same_layout(w, &jobs[e].w) || jobs[e].n == 0) continue;
             p.jobs[p.n_jobs++] = &jobs[e];

@@ -102,7 +102,7 @@ static void check_dots(const linear_case *c, const cpu_isa *t)
         }
 }
 
-/* A panel of n rows from row0, multiplied with 1 to 6 inputs chunk by chunk, has
+/* A panel of n rows from row0, multiplied with 1 to 6 inputs piece by piece, has
  * them too, whatever the accumulators held before. */
 static void check_panel(const linear_case *c, const cpu_isa *t, size_t row0, size_t n)
 {
@@ -113,7 +113,7 @@ static void check_panel(const linear_case *c, const cpu_isa *t, size_t row0, siz
     check_floats("lin_expand", t, c->number, want, panel, size);
     for (unsigned m = 1; m <= TILE_ROWS; m++) {
         float *acc = fence_floats(14, (size_t)m * PANEL_ROWS * LANES), *sums = fence_floats(15, (size_t)m * PANEL_ROWS);
-        for (size_t i = 0; i < c->lo.n_chunks; i++) t->lin_tile(&c->lo, acc, c->x, m, panel, i);
+        for (size_t i = 0; i < c->lo.n_pieces; i++) t->lin_tile(&c->lo, acc, c->x, m, panel, i);
         t->lin_reduce(sums, acc, (size_t)m * PANEL_ROWS);
         for (unsigned j = 0; j < m; j++)
             check_bits("lin_tile", t, c->number * 10 + m, c->y[j] + row0, sums + j * PANEL_ROWS, n);
@@ -185,10 +185,10 @@ static void no_layout_takes_more_than_the_maximum(void **state)
             for (uint32_t cols = formats[f] == K_F32 ? 1 : group; cols <= 9000;
                  cols += formats[f] == K_F32 ? 7 : group) {
                 const lin_layout lo = lin_layout_of(formats[f], group, cols);
-                if (lin_x_floats(&lo) > lin_x_floats_max(cols) || lin_panel_floats(&lo) > lin_panel_floats_max(cols))
+                if (lin_x_stride(&lo) > lin_x_stride_max(cols) || lin_panel_floats(&lo) > lin_panel_floats_max(cols))
                     fail_msg("format %d, group %u, %u columns: %zu and %zu floats, expected at most %zu and %zu",
-                             (int)formats[f], group, cols, lin_x_floats(&lo), lin_panel_floats(&lo),
-                             lin_x_floats_max(cols), lin_panel_floats_max(cols));
+                             (int)formats[f], group, cols, lin_x_stride(&lo), lin_panel_floats(&lo),
+                             lin_x_stride_max(cols), lin_panel_floats_max(cols));
             }
 }
 

@@ -6,21 +6,19 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) __builtin_prefetch(p)
 enum {
-    TILE_M      = 2,
-    TILE_N      = 2,
+    TILE_N      = 4,
     DELTA_TILE  = 1,
     SCORE_KEYS  = 1,
     VALUE_TILE  = 1,
-    DOT_R1      = 2,
-    DOT_RM      = 1,
-    DOT_R8      = 2,
-    DOT_PIECE   = 4, /* blocks of up to 8 rows of x that stay in L1 */
+    DOT_MOST    = 8, /* rows of x in one pass over the weights */
     PARTS       = 4,
     BURN_CHAINS = 4
 };
+#define DOT_R(M) ((M) <= 4 ? 4 : 2) /* weight rows that M rows of x meet at once */
 
 typedef struct vf {
     float32x4_t v[4];
@@ -163,56 +161,6 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vf_load(t);
 }
-INLINE vi vi_load(const void *p)
-{
-    const uint8_t *b = p;
-    EACH_V(vi, vreinterpretq_u32_u8(vld1q_u8(b + 16 * i)));
-}
-INLINE vi vi_load_n(const void *p, size_t n)
-{
-    uint32_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vi_load(t);
-}
-INLINE void vi_store(void *p, vi v)
-{
-    uint8_t *b = p;
-    UNROLL for (int i = 0; i < 4; i++) vst1q_u8(b + 16 * i, vreinterpretq_u8_u32(v.v[i]));
-}
-INLINE float32x4_t vq_nibble(uint32x4_t words, const int s)
-{
-    return vcvtq_f32_u32(vandq_u32(vshlq_u32(words, vdupq_n_s32(-4 * s)), vdupq_n_u32(15)));
-}
-/* Nibble s of every word. */
-INLINE vf vf_nibble(vi words, const int s)
-{
-    EACH_V(vf, vq_nibble(words.v[i], s));
-}
-INLINE vf vf_bytes(const uint8_t *p)
-{
-    const uint8x16_t b  = vld1q_u8(p);
-    const uint16x8_t lo = vmovl_u8(vget_low_u8(b)), hi = vmovl_u8(vget_high_u8(b));
-    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(lo))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(lo))),
-                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(hi))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(hi)))}};
-}
-/* Which of a chunk's 16 scales each lane of its first block has. */
-INLINE vi vi_scale_lanes(const bool four, uint32_t group)
-{
-    uint32_t       t[LANES];
-    const uint32_t shift = group == 32 ? 2 : group == 64 ? 3 : 4;
-    for (uint32_t l = 0; l < LANES; l++) t[l] = four ? l >> shift : 0;
-    return vi_load(t);
-}
-INLINE vf vf_pick(vf scales, vi lane, int offset)
-{
-    float    s[LANES], r[LANES];
-    uint32_t at[LANES];
-    vf_store(s, scales);
-    UNROLL for (int i = 0; i < 4; i++) vst1q_u32(at + 4 * i, lane.v[i]);
-    UNROLL for (int l = 0; l < LANES; l++) r[l] = s[(at[l] + (uint32_t)offset) % LANES];
-    return vf_load(r);
-}
-
 /* One register's lanes alone. */
 typedef float32x4_t vp;
 typedef uint32x4_t  vq;
@@ -235,6 +183,44 @@ INLINE vp vp_fma(vp a, vp b, vp c)
 INLINE vq vq_load(const uint8_t *p)
 {
     return vreinterpretq_u32_u8(vld1q_u8(p));
+}
+/* Nibble s of every word, times 16^s but for the last. */
+INLINE vp vq_nibble(vq words, const int s)
+{
+    if (s == 7) return vcvtq_f32_u32(vshrq_n_u32(words, 28));
+    return vcvtq_f32_u32(vandq_u32(words, vdupq_n_u32(15u << (4 * s))));
+}
+INLINE vp vp_bytes(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four)))));
+}
+INLINE vp vp_load_bf16(const void *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+INLINE vp vp_load_f16(const void *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+}
+INLINE vp vp_load_f32(const void *p)
+{
+    return vreinterpretq_f32_u8(vld1q_u8(p));
+}
+INLINE vp vp_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+/* The scale of four words, which a group has at least. */
+INLINE vp vp_scale(const float *s, uint32_t group)
+{
+    (void)group;
+    return vdupq_n_f32(*s);
+}
+INLINE vp vp_hold(vp v)
+{
+    return v;
 }
 
 #include "kernels/cpu/lanes/attention.h"

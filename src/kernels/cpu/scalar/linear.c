@@ -26,7 +26,8 @@ static float code_at(const lin_weight *w, const uint8_t *row, size_t b, size_t v
     if (w->format == K_AFFINE8) return (float)row[b * w->group + v * LANES + l];
     const size_t word = b * LANES + l;
     if (word >= w->cols / NIBBLES) return 0.0f;
-    return (float)(load_u32(row + 4 * word) >> (4 * v) & 15u);
+    const uint32_t bits = load_u32(row + 4 * word);
+    return (float)(v < NIBBLES - 1 ? bits & 15u << (4 * v) : bits >> (4 * v));
 }
 
 /* The group whose scale lane l of block b has. */
@@ -67,18 +68,20 @@ static void expand(const lin_weight *w, size_t row0, size_t n, float *panel)
     }
 }
 
-/* One chunk of one panel row times one prepared row into acc [16]. */
-static void chunk_dot(const lin_layout *lo, size_t c, float *acc, const float *x, const float *panel)
+/* One piece of one panel row times one prepared row into acc [16]. */
+static void piece_dot(const lin_layout *lo, lin_piece k, float *acc, const float *x, const float *panel)
 {
     enum { STRIDE = PANEL_ROWS * LANES };
-    x += c * lo->x_chunk;
-    panel += c * lo->panel_chunk;
+    x += k.chunk * lo->x_chunk;
+    panel += k.chunk * lo->panel_chunk;
     if (lo->affine) {
-        for (size_t l = 0; l < LANES; l++) acc[l] = fmaf(panel[l], x[l], acc[l]);
+        for (size_t l = 0; k.first == 0 && l < LANES; l++) acc[l] = fmaf(panel[l], x[l], acc[l]);
         panel += STRIDE;
         x += LANES;
     }
-    for (size_t b = 0; b < lin_chunk_blocks(lo, c); b++) {
+    x += k.first * lo->nv * LANES;
+    panel += k.first * (lo->nv + (lo->affine ? 1u : 0u)) * STRIDE;
+    for (size_t b = 0; b < k.n; b++) {
         if (!lo->affine) {
             for (size_t l = 0; l < LANES; l++) acc[l] = fmaf(panel[l], x[l], acc[l]);
             panel += STRIDE;
@@ -94,12 +97,12 @@ static void chunk_dot(const lin_layout *lo, size_t c, float *acc, const float *x
     }
 }
 
-static void tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel, size_t chunk)
+static void tile(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel, size_t piece)
 {
-    if (chunk == 0) memset(acc, 0, (size_t)m * PANEL_ROWS * LANES * sizeof *acc);
+    if (piece == 0) memset(acc, 0, (size_t)m * PANEL_ROWS * LANES * sizeof *acc);
     for (unsigned j = 0; j < m; j++)
         for (size_t r = 0; r < PANEL_ROWS; r++)
-            chunk_dot(lo, chunk, acc + (j * PANEL_ROWS + r) * LANES, x[j], panel + r * LANES);
+            piece_dot(lo, lin_piece_of(lo, piece), acc + (j * PANEL_ROWS + r) * LANES, x[j], panel + r * LANES);
 }
 
 static void reduce(float *sums, const float *acc, size_t n)

@@ -6,28 +6,23 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 enum {
-    TILE_M      = 3,
     TILE_N      = 2,
     DELTA_TILE  = 1,
     SCORE_KEYS  = 1,
     VALUE_TILE  = 1,
-    DOT_R1      = 2,
-    DOT_RM      = 1,
-    DOT_R8      = 1,
-    DOT_PIECE   = 4, /* blocks of up to 8 rows of x that stay in L1 */
+    DOT_MOST    = 6, /* rows of x in one pass over the weights */
     PARTS       = 2,
     BURN_CHAINS = 6
 };
+#define DOT_R(M) ((M) == 1 ? 4 : (M) == 2 ? 3 : 2) /* weight rows that M rows of x meet at once */
 
 typedef struct vf {
     __m256 lo, hi;
 } vf;
-typedef struct vi {
-    __m256i lo, hi;
-} vi;
 
 INLINE vf vf_zero(void)
 {
@@ -176,57 +171,6 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vf_load(t);
 }
-INLINE vi vi_load(const void *p)
-{
-    const __m256i *w = p;
-    return (vi){_mm256_loadu_si256(w), _mm256_loadu_si256(w + 1)};
-}
-INLINE vi vi_load_n(const void *p, size_t n)
-{
-    uint32_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vi_load(t);
-}
-INLINE void vi_store(void *p, vi v)
-{
-    __m256i *w = p;
-    _mm256_storeu_si256(w, v.lo);
-    _mm256_storeu_si256(w + 1, v.hi);
-}
-INLINE __m256 nibble(__m256i words, const int s)
-{
-    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, 4 * s), _mm256_set1_epi32(15)));
-}
-/* Nibble s of every word. */
-INLINE vf vf_nibble(vi words, const int s)
-{
-    return (vf){nibble(words.lo, s), nibble(words.hi, s)};
-}
-INLINE vf vf_bytes(const uint8_t *p)
-{
-    const __m128i b = _mm_loadu_si128((const void *)p);
-    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
-                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
-}
-/* Which of a chunk's 16 scales each lane of its first block has. */
-INLINE vi vi_scale_lanes(const bool four, uint32_t group)
-{
-    if (!four) return (vi){_mm256_setzero_si256(), _mm256_setzero_si256()};
-    const __m128i shift = _mm_cvtsi32_si128(group == 32 ? 2 : group == 64 ? 3 : 4);
-    return (vi){_mm256_srl_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), shift),
-                _mm256_srl_epi32(_mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15), shift)};
-}
-INLINE __m256 pick(vf scales, __m256i index)
-{
-    const __m256 a = _mm256_permutevar8x32_ps(scales.lo, index), b = _mm256_permutevar8x32_ps(scales.hi, index);
-    return _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28))); /* bit 3: the upper eight */
-}
-INLINE vf vf_pick(vf scales, vi lane, int offset)
-{
-    const __m256i o = _mm256_set1_epi32(offset);
-    return (vf){pick(scales, _mm256_add_epi32(lane.lo, o)), pick(scales, _mm256_add_epi32(lane.hi, o))};
-}
-
 /* One register's lanes alone. */
 typedef __m256  vp;
 typedef __m256i vq;
@@ -250,9 +194,43 @@ INLINE vq vq_load(const uint8_t *p)
 {
     return _mm256_loadu_si256((const void *)p);
 }
+/* Nibble s of every word, times 16^s but for the last. */
 INLINE vp vq_nibble(vq words, const int s)
 {
-    return nibble(words, s);
+    if (s == 7) return _mm256_cvtepi32_ps(_mm256_srli_epi32(words, 28));
+    return _mm256_cvtepi32_ps(_mm256_and_si256(words, _mm256_set1_epi32(15 << (4 * s))));
+}
+INLINE vp vp_bytes(const uint8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)));
+}
+INLINE vp vp_load_bf16(const void *p)
+{
+    return bf16_lanes(_mm_loadu_si128(p));
+}
+INLINE vp vp_load_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(p));
+}
+INLINE vp vp_load_f32(const void *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE vp vp_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+/* The scales of eight words, s[0] that of the first. */
+INLINE vp vp_scale(const float *s, uint32_t group)
+{
+    if (group >= 64) return _mm256_broadcast_ss(s);
+    return _mm256_set_m128(_mm_broadcast_ss(s + 1), _mm_broadcast_ss(s));
+}
+/* v in a register, where gcc would load it again for every use. */
+INLINE vp vp_hold(vp v)
+{
+    __asm__("" : "+x"(v));
+    return v;
 }
 
 #include "kernels/cpu/lanes/attention.h"

@@ -5,21 +5,19 @@
 #include <math.h>
 
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 enum {
-    TILE_M      = 6,
     TILE_N      = 4,
     DELTA_TILE  = 4,
     SCORE_KEYS  = 4,
     VALUE_TILE  = 4,
-    DOT_R1      = 4,
-    DOT_RM      = 2,
-    DOT_R8      = 2,
-    DOT_PIECE   = 8, /* blocks of up to 8 rows of x that stay in L1 */
+    DOT_MOST    = 8, /* rows of x in one pass over the weights */
     PARTS       = 1,
     BURN_CHAINS = 12
 };
+#define DOT_R(M) ((M) == 1 ? 4 : (M) <= 4 ? 2 : 1) /* weight rows that M rows of x meet at once */
 
 typedef __m512  vf;
 typedef __m512i vi;
@@ -161,42 +159,7 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
 {
     return _mm512_maskz_loadu_ps(first(n), p);
 }
-INLINE vi vi_load(const void *p)
-{
-    return _mm512_loadu_si512(p);
-}
-INLINE vi vi_load_n(const void *p, size_t n)
-{
-    return _mm512_maskz_loadu_epi32(first(n), p);
-}
-INLINE void vi_store(void *p, vi v)
-{
-    _mm512_storeu_si512(p, v);
-}
-/* Nibble s of every word.  The permute looks at the low four bits of its index
- * alone, so a table of 0..15 both masks and converts. */
-INLINE vf vf_nibble(vi words, const int s)
-{
-    const vf table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_permutexvar_ps(s == 0 ? words : _mm512_srli_epi32(words, (unsigned)(4 * s)), table);
-}
-INLINE vf vf_bytes(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
-}
-/* Which of a chunk's 16 scales each lane of its first block has. */
-INLINE vi vi_scale_lanes(const bool four, uint32_t group)
-{
-    if (!four) return _mm512_setzero_si512();
-    const vi lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return _mm512_srl_epi32(lane, _mm_cvtsi32_si128(group == 32 ? 2 : group == 64 ? 3 : 4));
-}
-INLINE vf vf_pick(vf scales, vi lane, int offset)
-{
-    return _mm512_permutexvar_ps(_mm512_add_epi32(lane, _mm512_set1_epi32(offset)), scales);
-}
-
-/* One register's lanes alone. */
+/* One register's lanes: all of them. */
 typedef __m512  vp;
 typedef __m512i vq;
 INLINE vp       vp_zero(void)
@@ -219,9 +182,44 @@ INLINE vq vq_load(const uint8_t *p)
 {
     return _mm512_loadu_si512(p);
 }
+/* Nibble s of every word, times 16^s but for the last. */
 INLINE vp vq_nibble(vq words, const int s)
 {
-    return vf_nibble(words, s);
+    if (s == 7) return _mm512_cvtepi32_ps(_mm512_srli_epi32(words, 28));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(words, _mm512_set1_epi32(15 << (4 * s))));
+}
+INLINE vp vp_bytes(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+}
+INLINE vp vp_load_bf16(const void *p)
+{
+    return vf_load_bf16(p);
+}
+INLINE vp vp_load_f16(const void *p)
+{
+    return vf_load_f16(p);
+}
+INLINE vp vp_load_f32(const void *p)
+{
+    return _mm512_loadu_ps(p);
+}
+INLINE vp vp_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+/* The scales of 16 words, s[0] that of the first. */
+INLINE vp vp_scale(const float *s, uint32_t group)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at   = _mm512_srl_epi32(lane, _mm_cvtsi32_si128(group == 32 ? 2 : group == 64 ? 3 : 4));
+    return _mm512_permutexvar_ps(at, _mm512_castps128_ps512(_mm_loadu_ps(s)));
+}
+/* v in a register, where gcc would load it again for every use. */
+INLINE vp vp_hold(vp v)
+{
+    __asm__("" : "+v"(v));
+    return v;
 }
 
 #include "kernels/cpu/lanes/attention.h"
