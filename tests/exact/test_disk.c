@@ -5,6 +5,7 @@
 #include "support/rng.h"
 
 #include "engine/anchors.h"
+#include "engine/sequence_parts.h"
 #include "state/store_format.h"
 
 #include <dirent.h>
@@ -160,8 +161,7 @@ static uint32_t same_bits(desk *d, const text *t)
     prefix_hit     hit;
     weir_sequence *s = sequence_on(d->e), *dull = sequence_on(d->plain);
     prefix_tree_find(d->e->cache, t->ids, t->n - 1, &hit);
-    const uint32_t at = prefix_tree_adopt(d->e->cache, &hit, s->q);
-    s->mtp_made       = mtp_made_at(at);
+    const uint32_t at = sequence_take_cached(s, &hit);
     append(s, t->ids + at, t->n - at);
     append(dull, t->ids, t->n);
     assert_memory_equal(weir_sequence_logits(s), weir_sequence_logits(dull), d->e->m.config.vocab_size * sizeof(float));
