@@ -34,8 +34,8 @@ typedef struct weir_engine_options {
      * text so far), "model" (draft_model), "auto" ("mtp" if the model has the head, else
      * "off").  Drafts change speed, never the text. */
     const char       *draft;
-    const weir_model *draft_model;  /* of the same tokenizer; must outlive the engine */
-    uint32_t          max_drafts;   /* per step and sequence; 0: 3 for "mtp", 8 for "ngram", 4 for "model" */
+    const weir_model *draft_model; /* of the same tokenizer; must outlive the engine */
+    uint32_t          max_drafts;  /* per step and sequence, at most 16; 0: 3 for "mtp", 8 for "ngram", 4 for "model" */
     bool              fixed_drafts; /* always max_drafts instead of what pays; for measuring */
     bool              mtp_pre_norm; /* feed the MTP head what precedes the final norm (docs/CLI.md, --mtp-hidden) */
 } weir_engine_options;

@@ -7,8 +7,9 @@
  *
  * One thread at a time uses an engine, its sequences and its requests; the
  * callbacks run inside weir_engine_step() and weir_generate().  A callback may
- * submit and cancel requests; it must not free any, nor use a sequence, nor call
- * for a step. */
+ * submit and cancel requests, and ask for infos; it must not free any, nor use a
+ * sequence, nor call for a step or a flush: what can fail then says WEIR_INVALID and
+ * does nothing. */
 #ifndef WEIR_REQUEST_H
 #define WEIR_REQUEST_H
 

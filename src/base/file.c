@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +57,25 @@ done:
     return st;
 }
 
+#define SUFFIX ".%08" PRIx32
+enum { SUFFIX_LENGTH = 9 };
+
+/* A new file with a name that nobody has: path, a dot, random digits.  Unlike mkstemp
+ * it leaves the permissions to the kernel, which knows the mask (umask() can only be
+ * read by changing it, and for all threads). */
+static int create_beside(const char *path, char *name, size_t size)
+{
+    enum { TRIES = 100 };
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t number;
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return -1;
+        (void)snprintf(name, size, "%s" SUFFIX, path, number);
+        const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
 weir_status file_create(file_writer *w, const char *path, weir_error *err)
 {
     *w = (file_writer){0};
@@ -63,7 +84,7 @@ weir_status file_create(file_writer *w, const char *path, weir_error *err)
     if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode))
         return status_fail(err, WEIR_IO, "%s: expected a regular file or none", path);
     char        *target = realpath(path, NULL); /* NULL: none yet */
-    const size_t n      = strlen(target != NULL ? target : path) + sizeof ".XXXXXX";
+    const size_t n      = strlen(target != NULL ? target : path) + SUFFIX_LENGTH + 1;
     w->path             = mem_strdup(target != NULL ? target : path);
     w->temporary        = mem_alloc(n, 1);
     free(target);
@@ -71,8 +92,7 @@ weir_status file_create(file_writer *w, const char *path, weir_error *err)
         file_abandon(w);
         return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
     }
-    (void)snprintf(w->temporary, n, "%s.XXXXXX", w->path);
-    const int fd = mkstemp(w->temporary);
+    const int fd = create_beside(w->path, w->temporary, n);
     if (fd < 0) {
         const int e = errno;
         mem_free(w->temporary);
@@ -80,9 +100,6 @@ weir_status file_create(file_writer *w, const char *path, weir_error *err)
         file_abandon(w);
         return status_fail(err, WEIR_IO, "%s: cannot create: %s", path, strerror(e));
     }
-    const mode_t mask = umask(0); /* mkstemp makes 0600; give what open() would */
-    (void)umask(mask);
-    (void)fchmod(fd, 0666 & ~mask);
     w->f = fdopen(fd, "wb");
     if (w->f == NULL) {
         (void)close(fd);

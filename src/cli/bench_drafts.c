@@ -229,7 +229,6 @@ static weir_status open_race(race *r, const options *o, weir_error *err)
     weir_engine_options e = session_engine_options(r->s, o, r->prompt_tokens + r->tokens);
     weir_engine_info    info;
     e.max_sequences = r->parallel;
-    e.fixed_drafts  = o->draft_fixed;
     if (o->draft == NULL) e.draft = "auto";
     TRY(session_engine(r->s, &e, err));
     weir_engine_get_info(r->s->engine, &info);

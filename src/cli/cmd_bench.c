@@ -19,7 +19,7 @@ static const arg_option bench_options[] = {
      "weight format of --shape (default: affine4)"},
     {"--batch", NULL, ARG_NUMBERS, offsetof(options, batches), 0, "N,N,...", 1, 64,
      "sequences in one step (default: 1,2,4,8, as far as memory\nallows)"},
-    {"--window", NULL, ARG_NUMBERS, offsetof(options, window_sizes), 0, "N,N,...", 2, 33,
+    {"--window", NULL, ARG_NUMBERS, offsetof(options, window_sizes), 0, "N,N,...", 2, 17,
      "tokens of one sequence in one step, as checking drafts has\nthem (default: 2,4,8)"},
     {"--depth", NULL, ARG_U32, offsetof(options, depth), 0, "N", 1, 1 << 30, "measure decoding behind N tokens, too"},
     {"--runs", NULL, ARG_U32, offsetof(options, runs), 0, "N", 1, 100, "repetitions (default: 5)"},
@@ -32,8 +32,6 @@ static const arg_option text_options[] = {
     {"--prompts", NULL, ARG_U32, offsetof(options, prompts), 0, "N", 1, 4096, "how many prompts (default: 8)"},
     {"--tokens", NULL, ARG_U32, offsetof(options, tokens), 0, "N", 2, 1 << 20, "most tokens of a reply (default: 128)"},
     {"--parallel", NULL, ARG_U32, offsetof(options, parallel), 0, "N", 1, 4096, "replies at once (default: 1)"},
-    {"--draft-fixed", NULL, ARG_FLAG, offsetof(options, draft_fixed), 0, NULL, 0, 0,
-     "always as many drafts as --draft-tokens says, not what pays"},
 };
 static const arg_group        bench_group = ARG_GROUP("Options", bench_options);
 static const arg_group        text_group  = ARG_GROUP("Instead: what drafts bring", text_options);

@@ -27,8 +27,10 @@ static const arg_option drafts[] = {
      "where guesses of the next tokens come from: the model's own\nhead (mtp), the text so far (ngram), a smaller "
      "MODEL of the\n"
      "same tokenizer; auto: mtp where the model has the head.\nGuesses change the speed, never the text"},
-    {"--draft-tokens", NULL, ARG_U32, offsetof(options, draft_tokens), 0, "N", 1, 32,
+    {"--draft-tokens", NULL, ARG_U32, offsetof(options, draft_tokens), 0, "N", 1, 16,
      "most guesses in one step (default: 3 with mtp, 8 with ngram,\n4 with a MODEL)"},
+    {"--draft-fixed", NULL, ARG_FLAG, offsetof(options, draft_fixed), 0, NULL, 0, 0,
+     "always so many guesses, not as many as pay: for measuring,\nand for counts that are the same each time"},
     {"--mtp-hidden", NULL, ARG_CHOICE, offsetof(options, mtp_hidden), 0, "post|pre", 0, 0,
      "what the mtp head is fed: the hidden state after the final\nnorm (default), or before"},
 };

@@ -23,7 +23,7 @@ typedef struct options {
     uint32_t    draft_tokens;             /* 0: the library's choice */
     double      cache_memory, cache_disk; /* GB */
     const char *cache_dir;
-    bool        cache_memory_given;
+    bool        cache_memory_given, draft_fixed;
 
     /* run */
     const char *prompt, *system;
@@ -44,7 +44,7 @@ typedef struct options {
     uint64_t    pool;
     arg_numbers batches, window_sizes;
     double      budget;
-    bool        budget_given, draft_fixed;
+    bool        budget_given;
 } options;
 
 /* What holds where the command line says nothing. */

@@ -51,6 +51,7 @@ weir_status session_check_options(const options *o, weir_error *err)
         return status_fail(err, WEIR_INVALID, "--draft: expected off, auto, mtp, ngram or a MODEL, found \"\"");
     if (off && o->draft_tokens != 0)
         return status_fail(err, WEIR_INVALID, "--draft-tokens needs another --draft than off");
+    if (off && o->draft_fixed) return status_fail(err, WEIR_INVALID, "--draft-fixed needs another --draft than off");
     if (!mtp && o->mtp_hidden != NULL) return status_fail(err, WEIR_INVALID, "--mtp-hidden needs --draft mtp");
     if (o->cache_disk > 0 && o->cache_dir == NULL)
         return status_fail(err, WEIR_INVALID, "--cache-disk needs --cache-dir");
@@ -72,6 +73,7 @@ weir_engine_options session_engine_options(const session *s, const options *o, u
     e.draft               = s->draft_model != NULL ? "model" : o->draft;
     e.draft_model         = s->draft_model;
     e.max_drafts          = o->draft_tokens;
+    e.fixed_drafts        = o->draft_fixed;
     e.mtp_pre_norm        = o->mtp_hidden != NULL && strcmp(o->mtp_hidden, "pre") == 0;
     e.cache_memory        = o->cache_memory_given || o->cache_dir == NULL ? bytes_of(o->cache_memory) : WEIR_CACHE_AUTO;
     e.cache_dir           = o->cache_dir;

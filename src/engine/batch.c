@@ -9,8 +9,8 @@
 uint64_t batch_bytes(uint32_t max_items, uint32_t max_rows)
 {
     const uint64_t rows = batch_mtp_rows(max_items, max_rows);
-    return max_items * (uint64_t)(sizeof(batch_item) + 2 * sizeof(k_span) + 2 * sizeof(uint32_t)) +
-           rows * 4 * sizeof(uint32_t);
+    return max_items * (uint64_t)(sizeof(batch_item) + 2 * sizeof(k_span) + sizeof(uint32_t)) +
+           rows * 3 * sizeof(uint32_t);
 }
 
 weir_status batch_new(batch *b, uint32_t max_items, uint32_t max_rows, weir_error *err)
@@ -20,12 +20,11 @@ weir_status batch_new(batch *b, uint32_t max_items, uint32_t max_rows, weir_erro
     b->items            = mem_alloc(max_items, sizeof *b->items);
     b->spans            = mem_alloc(max_items, sizeof *b->spans);
     b->more             = mem_alloc(max_items, sizeof *b->more);
-    b->to               = mem_alloc(max_items, sizeof *b->to);
-    b->from             = mem_alloc(max_items, sizeof *b->from);
+    b->drafted          = mem_alloc(max_items, sizeof *b->drafted);
     b->ids              = mem_alloc(rows, sizeof *b->ids);
     b->mtp_ids          = mem_alloc(rows, sizeof *b->mtp_ids);
     b->mtp_from         = mem_alloc(rows, sizeof *b->mtp_from);
-    if (b->items != NULL && b->spans != NULL && b->more != NULL && b->to != NULL && b->from != NULL && b->ids != NULL &&
+    if (b->items != NULL && b->spans != NULL && b->more != NULL && b->drafted != NULL && b->ids != NULL &&
         b->mtp_ids != NULL && b->mtp_from != NULL)
         return WEIR_OK;
     batch_free(b);
@@ -37,8 +36,7 @@ void batch_free(batch *b)
     mem_free(b->items);
     mem_free(b->spans);
     mem_free(b->more);
-    mem_free(b->to);
-    mem_free(b->from);
+    mem_free(b->drafted);
     mem_free(b->ids);
     mem_free(b->mtp_ids);
     mem_free(b->mtp_from);

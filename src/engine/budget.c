@@ -194,15 +194,22 @@ work_limits plan_work_limits(const plan *p)
 
 /* ---- bytes ---- */
 
+/* The engine's own lists: rows of a step for the head, requests for a draft source. */
+static uint64_t host_bytes(const plan *p)
+{
+    return (uint64_t)plan_work_limits(p).max_rows * sizeof(uint32_t) + p->opt.max_sequences * sizeof(weir_request *);
+}
+
 static uint64_t workspace_bytes(const plan *p, const kernels *k, uint32_t context)
 {
     const uint64_t    vocab = p->config.vocab_size;
     const k_limits    l     = plan_kernel_limits(p, context, NULL, 1.0f);
     const work_limits rows  = plan_work_limits(p);
     return work_bytes(&p->config, &rows) + k->workspace_bytes(k, &l) + sample_workspace_bytes((uint32_t)vocab) +
-           batch_bytes(p->opt.max_sequences, p->max_rows) + p->opt.max_sequences * vocab * sizeof(float) +
+           batch_bytes(p->opt.max_sequences, p->max_rows) + host_bytes(p) +
+           p->opt.max_sequences * vocab * sizeof(float) +
            (p->opt.cache_dir != NULL ? prefix_tree_disk_bytes(&p->state, p->opt.cache_disk) : 0) +
-           (p->state.channel_bytes + 2 * p->state.gate_bytes) * p->state.recorded_rows * p->state.delta_layers;
+           state_recorded_bytes(&p->state);
 }
 
 static weir_status fit_at(plan *p, const weir_model *m, const kernels *k, uint32_t context, weir_fit *out,

@@ -89,7 +89,7 @@ static weir_status guess_aside(guessers *g, uint32_t *rows, weir_error *err)
 weir_status draft_from_model(weir_engine *e, weir_engine *drafter, weir_error *err)
 {
     guessers  g    = {.e = e, .drafter = drafter, .of = e->chain};
-    uint32_t *rows = e->batch.to;
+    uint32_t *rows = e->batch.drafted;
     TRY(catch_up(&g, rows, err));
     if (drafter->batch.n_items == 0) return WEIR_OK;
     TRY(guess(&g, rows, err));

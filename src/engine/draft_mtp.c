@@ -55,7 +55,7 @@ static weir_status go_on(chain *c, weir_error *err)
 weir_status draft_mtp(weir_engine *e, weir_error *err)
 {
     batch *b = &e->batch;
-    chain  c = {.e = e, .of = e->chain, .row = b->to};
+    chain  c = {.e = e, .of = e->chain, .row = b->drafted};
     for (weir_request *r = e->active.first; r != NULL; r = r->next) {
         if (r->n_wanted == 0) continue;
         c.row[c.n]  = r->item->drafted_row;

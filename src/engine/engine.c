@@ -6,6 +6,7 @@
 #include "engine/draft.h"
 #include "engine/identity.h"
 #include "engine/schedule.h"
+#include "engine/sequence_parts.h"
 #include "kernels/open.h"
 #include "weir/experimental.h"
 
@@ -137,6 +138,7 @@ void weir_engine_close(weir_engine *e)
 
 weir_status weir_engine_flush(weir_engine *e, weir_error *err)
 {
+    TRY(engine_idle(e, "flush", err));
     if (e->cache == NULL || prefix_tree_flush(e->cache)) return WEIR_OK;
     return status_fail(err, WEIR_IO, "cache_dir: not everything could be written; the log says why");
 }

@@ -32,7 +32,7 @@ typedef struct batch {
     k_span     *spans, *more;  /* [max_items]: of the step; of the replay or of MTP */
     uint32_t   *ids, *mtp_ids; /* tokens of the rows */
     uint32_t   *mtp_from;      /* rows of work.hidden */
-    uint32_t   *to, *from;     /* [max_items] rows to copy */
+    uint32_t   *drafted;       /* [max_items] rows that a draft source goes on from */
     uint32_t    max_items, max_rows, n_items, n_rows;
     uint64_t    catch_up_ns; /* of the last step, spent on MTP rows of steps before it */
 } batch;

@@ -1,6 +1,7 @@
 /* engine/measure_api.c - weir_measure_step: one step of a given form, and its time. */
 #include "base/clock.h"
 #include "engine/batch.h"
+#include "engine/sequence_parts.h"
 #include "weir/experimental.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static weir_status check(weir_sequence *const *s, uint32_t n, const uint32_t *id
 {
     if (n == 0) return status_fail(err, WEIR_INVALID, "sequences: expected at least one");
     const weir_engine *e = s[0]->e;
-    if (e->stepping) return status_fail(err, WEIR_INVALID, "weir_measure_step: called from a callback");
+    TRY(engine_idle(e, "measure", err));
     if (tokens == 0 || keep == 0 || keep > tokens)
         return status_fail(err, WEIR_INVALID, "keep: expected 1 to %u, found %u", tokens, keep);
     if (tokens > 1 && e->draft == DRAFT_OFF)

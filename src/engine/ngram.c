@@ -10,9 +10,7 @@
  * so the candidates of a draft are the chain that starts at earlier[n - 1].
  *
  * The table is open, with linear probing; the key of a slot is read from the
- * tokens in front of its end.  Tokens leave in the reverse order of their coming,
- * and so do keys: when one is removed, none that probed past it is left.  Thus
- * removing is emptying the slot, and truncation restores the very bits.
+ * tokens in front of its end.  Nothing leaves it: a reply only grows.
  *
  * At most half of the slots are in use, and a gram that finds no place within
  * MAX_PROBES is left out, so that not even chosen collisions make this slow. */
@@ -93,16 +91,6 @@ bool ngram_push(ngram_index *x, uint32_t id)
         if (slot != NULL) *slot = x->n;
     }
     return true;
-}
-
-void ngram_truncate(ngram_index *x, uint32_t n)
-{
-    for (; x->n > n; x->n--) {
-        for (int level = 0; level < NGRAM_LEVELS; level++) {
-            uint32_t *slot = x->n < gram_length[level] ? NULL : find_slot(x, level, x->n);
-            if (slot != NULL) *slot = x->earlier[level][x->n - 1];
-        }
-    }
 }
 
 /* How many tokens before `end` equal those at the end of the sequence, up to 12;

@@ -53,10 +53,6 @@ void        ngram_free(ngram_index *x); /* all zero is allowed */
 /* Appends a token.  False, and nothing happens, when the index is full. */
 bool ngram_push(ngram_index *x, uint32_t id);
 
-/* Forgets all but the first n tokens: as if only they had been pushed.  Costs as
- * much as pushing those that go. */
-void ngram_truncate(ngram_index *x, uint32_t n);
-
 /* The best earlier occurrence of the last tokens pushed. */
 ngram_match ngram_find(ngram_index *x);
 

@@ -36,14 +36,6 @@ static bool better_wait(weir_request *r, uint32_t cached)
     return false;
 }
 
-static void take_cached(weir_request *r, const prefix_hit *hit)
-{
-    weir_engine *e = r->e;
-    if (hit->length == 0) return;
-    r->cached = r->read = r->anchored = prefix_tree_adopt(e->cache, hit, r->s->q);
-    r->s->mtp_made                    = mtp_made_at(r->cached);
-}
-
 typedef enum admission { ADMITTED, NO_ROOM, BETTER_LATER } admission;
 
 /* Lets r in, or ends it: there is room, but something else is wrong. */
@@ -54,7 +46,7 @@ static void join(weir_request *r, const prefix_hit *hit, bool use_cache, weir_st
     r->admitted = clock_ns();
     if (st == WEIR_OK && use_cache) {
         e->cache_lookups++;
-        take_cached(r, hit);
+        r->cached = r->read = r->anchored = sequence_take_cached(r->s, hit);
         e->cache_hits += r->cached > 0;
         e->cache_tokens += r->cached;
         st = anchors_plan(&r->anchors, r->prompt, r->n_prompt, r->cached, hit->matched, e->message_start, err);

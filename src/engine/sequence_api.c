@@ -34,8 +34,17 @@ weir_status sequence_open(weir_sequence **out, weir_engine *e, uint32_t position
     return st;
 }
 
+uint32_t sequence_take_cached(weir_sequence *s, const prefix_hit *hit)
+{
+    const uint32_t length = prefix_tree_adopt(s->e->cache, hit, s->q);
+    s->mtp_made           = mtp_made_at(length);
+    return length;
+}
+
 weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *err)
 {
+    *out = NULL;
+    TRY(engine_idle(e, "sequence", err));
     return sequence_open(out, e, 0, true, err);
 }
 

@@ -71,6 +71,7 @@ static weir_status save(const weir_sequence *s, parts *p, const char *path, weir
 
 weir_status weir_sequence_save(const weir_sequence *s, const char *path, weir_error *err)
 {
+    TRY(engine_idle(s->e, "save", err));
     if (s->broken) return status_fail(err, WEIR_INVALID, "save: a step of the sequence failed");
     if (sequence_length(s->q) == 0) return status_fail(err, WEIR_INVALID, "save: the sequence is empty");
     parts             p  = {0};

@@ -8,6 +8,10 @@
  * `logits` it does not keep those of its last position. */
 weir_status sequence_open(weir_sequence **out, weir_engine *e, uint32_t positions, bool logits, weir_error *err);
 
+/* prefix_tree_adopt of the engine's cache, which there must be, for the empty s, whose MTP rows
+ * are made as far as the cache has them.  Returns the length. */
+uint32_t sequence_take_cached(weir_sequence *s, const prefix_hit *hit);
+
 /* WEIR_INVALID inside a callback of a step: sequences are not to be touched there. */
 static inline weir_status engine_idle(const weir_engine *e, const char *what, weir_error *err)
 {

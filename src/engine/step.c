@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "engine/draft.h"
 #include "engine/schedule.h"
+#include "engine/sequence_parts.h"
 
 #include <string.h>
 
@@ -171,7 +172,7 @@ weir_status weir_engine_step(weir_engine *e, uint32_t *left, weir_error *err)
 {
     weir_error own;
     if (err == NULL) err = &own;
-    if (e->stepping) return status_fail(err, WEIR_INVALID, "weir_engine_step: called from a callback");
+    TRY(engine_idle(e, "step", err));
     e->stepping          = true;
     const weir_status st = run(e, err);
     release_ended(e);

@@ -2,6 +2,7 @@
  * fork, go back, come and go on one engine.
  *
  * Every row of logits of a position that follows its text is compared. */
+#include "engine/sequence_parts.h"
 #include "engine/verify_parts.h"
 
 #include <string.h>
@@ -316,13 +317,12 @@ static void adopt(steps *x, life *l, const verify_op *op)
     prefix_hit         hit;
     if (length_of(l) > 0) return;
     prefix_tree_find(x->e->cache, t->ids, n, &hit);
-    const uint32_t got = prefix_tree_adopt(x->e->cache, &hit, l->s->q);
+    const uint32_t got = sequence_take_cached(l->s, &hit);
     if (got != length_of(l) || got != hit.length || got > hit.matched || hit.matched > n ||
         memcmp(weir_sequence_tokens(l->s), t->ids, got * sizeof *t->ids) != 0)
         verify_differs(x->out, x->op, "%c took %u tokens from the prefix tree that are not the first of text %u",
                        name_of(x, l), got, l->text);
     if (got == 0) return;
-    l->s->mtp_made             = mtp_made_at(got);
     x->out->used[VERIFY_CACHE] = true;
     l->known                   = false;
 }

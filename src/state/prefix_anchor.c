@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* In finds and stores.  A turn of a conversation makes three or four (it is found, stored
+/* In adoptions and stores.  A turn of a conversation makes three or four (it is adopted, stored
  * before the reply and after it), so this is eight to ten turns of anybody: a conversation
  * that rests while a few others talk keeps its place, a gap of 1000 tokens unused for
  * a hundred turns is worth one token. */

@@ -35,7 +35,7 @@ typedef struct prefix_disk prefix_disk;
 struct prefix_tree {
     state         *s;
     prefix_disk   *disk; /* prefix_disk.h; NULL: none */
-    uint64_t       now;  /* counts finds and stores */
+    uint64_t       now;  /* counts adoptions and stores */
     prefix_node    root;
     prefix_node   *nodes, *free_nodes; /* [n_nodes]; those from `fresh` on were never used */
     uint32_t       n_nodes, fresh, n_blocks;
@@ -74,7 +74,7 @@ void anchor_place(prefix_tree *t, prefix_anchor *a, prefix_node *node, prefix_an
 void anchor_drop(prefix_tree *t, prefix_anchor *a);
 /* The path to it was used now. */
 void anchor_touch(const prefix_tree *t, prefix_anchor *a);
-/* 2^(-age / half-life), in straight lines between the powers of two; age in finds and stores. */
+/* 2^(-age / half-life), in straight lines between the powers of two; age in adoptions and stores. */
 double prefix_recency(uint64_t age);
 /* Where its state is, state_size bytes. */
 void *anchor_snapshot(const prefix_tree *t, const prefix_anchor *a);

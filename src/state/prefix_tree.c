@@ -215,9 +215,8 @@ static void find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_h
     }
 }
 
-void prefix_tree_find(prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out)
+void prefix_tree_find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out)
 {
-    t->now++;
     find(t, ids, n, out);
     if (t->disk == NULL) return;
     uint32_t          matched;
@@ -267,6 +266,7 @@ static void touch(const prefix_tree *t, prefix_anchor *a, const uint32_t *ids, u
 uint32_t prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q)
 {
     prefix_anchor *a = hit->anchor;
+    t->now++;
     if (a != NULL && (a->at == NULL || a->stored != hit->stored)) a = NULL;
     if (hit->length > sequence_room(q)) return 0;
     if (hit->disk != NULL && hit->disk->added == hit->added) a = bring_in(t, hit->disk);

@@ -74,11 +74,13 @@ void prefix_tree_write(prefix_tree *t);
 /* Writes all of it and waits; false when the disk did not take something (the log says why). */
 bool prefix_tree_flush(prefix_tree *t);
 
-/* Looks for ids[0..n), once for each request: the clock by which things grow old counts
- * finds and stores.  To have a token left to read, n is the prompt's length - 1. */
-void prefix_tree_find(prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out);
+/* Looks for ids[0..n).  To have a token left to read, n is the prompt's length - 1.  Nothing
+ * grows old by it, however often those look who wait. */
+void prefix_tree_find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out);
 
-/* Makes the empty sequence q one of hit->length tokens, and counts that as a use.
+/* Makes the empty sequence q one of hit->length tokens, and counts that as a use.  Once for each
+ * request, also with an empty hit: the clock by which things grow old counts these calls and
+ * those of prefix_tree_store.
  * Returns the length; 0, with q untouched, when there is no anchor, when it was
  * given up since, or when q has no room for so many.  An anchor on disk comes into
  * memory first; when it cannot be read, the next shallower one takes its place. */

@@ -12,10 +12,9 @@ static uint64_t slots_of(const state_limits *l)
     return (uint64_t)l->max_sequences + l->windows;
 }
 
-uint64_t state_total_bytes(const state_limits *l)
+uint64_t state_recorded_bytes(const state_limits *l)
 {
-    return state_page_bytes(l) * l->pages + state_bytes_per_sequence(l) * slots_of(l) +
-           (l->channel_bytes + 2 * l->gate_bytes) * l->recorded_rows * l->delta_layers;
+    return (l->channel_bytes + 2 * l->gate_bytes) * l->recorded_rows * l->delta_layers;
 }
 
 /* n buffers of `bytes` each. */

@@ -31,12 +31,13 @@ typedef struct state_limits {
 } state_limits;
 
 /* Bytes of KV cache for one position; of one sequence's recurrent state, which
- * is also what sequence_save writes; of one page with all its layers; of all the
- * buffers that a state with these limits takes. */
+ * is also what sequence_save writes; of one page with all its layers; of what
+ * windows record.  A state takes its pages, a recurrent state for each sequence and
+ * each window, and the recorded rows. */
 uint64_t state_kv_bytes_per_position(const state_limits *l);
 uint64_t state_bytes_per_sequence(const state_limits *l);
 uint64_t state_page_bytes(const state_limits *l);
-uint64_t state_total_bytes(const state_limits *l);
+uint64_t state_recorded_bytes(const state_limits *l);
 
 weir_status state_new(state **out, kernels *k, const state_limits *limits, weir_error *err);
 void        state_free(state *s);       /* NULL is allowed; no sequence may be left */

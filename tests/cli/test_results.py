@@ -276,9 +276,11 @@ class Bench(Case):
             self.assertEqual((b["prompts"], b["tokens"], b["replies"]), (3, 20, 6))
             self.assertGreater(b["tps_off"], 0)
             self.assertAlmostEqual(b["ratio"], b["tps_on"] / b["tps_off"])
-            if draft == "mtp":
-                self.assertGreater(b["drafted"], 0)
             self.assertLessEqual(b["accepted"], b["drafted"])
+            if "--draft-fixed" in flags:
+                again = self.json(*text, *flags, "--threads", "1")
+                self.assertGreater(b["accepted"], 0)
+                self.assertEqual((again["drafted"], again["accepted"]), (b["drafted"], b["accepted"]))
         self.assertIn("times as fast", self.weir(*text)[0])
         self.weir("bench", DEMO, "--text", self.write("short", "Too short."), code=3)
         self.weir("bench", FIXTURES / "tiny-odd", "--text", DATA / "val-chat.txt", code=3)

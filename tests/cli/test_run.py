@@ -1,6 +1,7 @@
 """`weir run`: one reply, and the chat through a pipe."""
 import json
 import os
+import re
 import signal
 import subprocess
 import unittest
@@ -48,15 +49,36 @@ class OneReply(Case):
                 r = self.json(*story, *sampling, "--draft", *flags)
                 self.assertEqual((r["ids"], r["text"]), (plain["ids"], plain["text"]), flags)
                 self.assertLessEqual(r["accepted"], r["drafted"])
-                if flags[0] != "ngram":
-                    self.assertGreater(r["drafted"], 0, flags)
+
+    def test_fixed_drafts_are_counted_exactly(self):
+        """What is guessed, and what of it is right, follows from the bits alone: not from threads, not from time."""
+        story = ["run", "-p", "Tell me a story.", "--no-think", "--max-tokens", "60"]
+        for sampling in [GREEDY, ["--temp", "0.8", "--seed", "5"]]:
+            text = self.json(*story, *sampling, "--draft", "off")["text"]
+            for most, flags in [(3, ["mtp"]), (3, ["mtp", "--mtp-hidden", "pre"]), (1, ["mtp", "--draft-tokens", "1"])]:
+                a, b = (self.json(*story, *sampling, "--draft", *flags, "--draft-fixed", "--threads", n) for n in "12")
+                self.assertEqual((a["text"], b["text"]), (text, text), flags)
+                self.assertEqual((a["drafted"], a["accepted"]), (b["drafted"], b["accepted"]), flags)
+                self.assertEqual((a["finish"], a["tokens"]), ("length", 60))
+                # The prompt gives one token, each step one and its right guesses; only the last steps guess less.
+                steps = 60 - 1 - a["accepted"]
+                self.assertLessEqual(a["drafted"], most * steps, flags)
+                self.assertGreaterEqual(a["drafted"], most * (steps - most), flags)
+                self.assertGreater(a["accepted"], a["drafted"] / 4, flags)
+
+    def test_repeated_text_is_guessed(self):
+        repeat = ["run", "--raw", "-p", "Hop, hop, hop. " * 3 + "Hop,", *GREEDY, "--max-tokens", "33"]
+        plain = self.json(*repeat, "--draft", "off")
+        a, b = (self.json(*repeat, "--draft", "ngram", "--draft-fixed", "--threads", n) for n in "12")
+        self.assertEqual(a["ids"], plain["ids"])
+        self.assertEqual((a["drafted"], a["accepted"]), (b["drafted"], b["accepted"]))
+        self.assertGreaterEqual(a["accepted"], 20, "it goes on in the same words")
 
     def test_a_model_guesses_itself(self):
         r = self.json("run", "-p", "Tell me a story.", "--no-think", *GREEDY, "--max-tokens", "41", "--draft", DEMO,
-                      "--draft-tokens", "4")
+                      "--draft-tokens", "4", "--draft-fixed")
         self.assertEqual(r["tokens"], 41)
-        self.assertEqual(r["accepted"], r["drafted"], "the same bits, the same tokens")
-        self.assertGreater(r["drafted"], 0)  # how many pay depends on the time they take
+        self.assertEqual((r["drafted"], r["accepted"]), (32, 32), "8 steps of 4 guesses and one token, all right")
 
     def test_a_seed_repeats_a_draw(self):
         args = ["run", "--raw", "-p", "Once", "--temp", "1.5", "--top-p", "1", "--top-k", "0", "--max-tokens", "24"]
@@ -175,6 +197,26 @@ class Chat(Case):
         self.assertIn("loaded", err)
         self.assertTrue(through.endswith(fresh) and len(fresh) > 1, (through, fresh))
 
+    def test_a_long_talk_goes_on_after_a_restart(self):
+        """With --cache-dir a fresh program reads the last reply and what is new, however long the talk is."""
+        text = (DATA / "val-stories.txt").read_text(encoding="utf-8")[:12000]
+        talk = [m for i in range(6) for m in [{"role": "user", "content": text[2000 * i:2000 * (i + 1)]},
+                                              {"role": "assistant", "content": "Yes."}]]
+        saved = self.write("talk.json", json.dumps({"messages": talk, "enable_thinking": False}))
+        cached, read = [], []
+        for message in ["Who was that?", "And then?", "Why?"]:
+            out, _ = self.chat(f"/load {saved}", message, "/stats", f"/save {saved}",
+                               flags=["--no-think", "--max-tokens", "20", "--ctx", "4096", "--cache-dir",
+                                      self.folder / "cache"])
+            turn = re.search(r"(?m)^last turn +(\d+) tokens cached, (\d+) read", out)
+            cached.append(int(turn[1]))
+            read.append(int(turn[2]))
+        self.assertEqual(cached[0], 0)
+        self.assertGreater(read[0], 2500)
+        for i in [1, 2]:
+            self.assertEqual(cached[i], cached[i - 1] + read[i - 1] - self.head(), "all but the head of the reply")
+            self.assertLess(read[i], 60)
+
     def test_without_a_cache_everything_is_read_again(self):
         lines = ["My name is Ada.", "/stats", "I like blue.", "/stats"]
         turns, texts = {}, {}
@@ -190,7 +232,7 @@ class Chat(Case):
     STATS = ["messages", "context", "last turn", "memory", "cache", "resident", "engine"]
 
     def test_statistics(self):
-        out, _ = self.chat("Tell me a story.", "/stats", flags=["--no-think", "--draft", "mtp"])
+        out, _ = self.chat("Tell me a story.", "/stats", flags=["--no-think", "--draft", "mtp", "--draft-fixed"])
         self.assertRegex(out, r"(?m)^last turn +0 tokens cached, \d+ read at [\d.]+ tok/s, 40 generated at [\d.]+ tok/s, "
                               r"\d+ of [1-9]\d* drafts accepted$")
         self.assertRegex(out, r"(?m)^cache +[1-9]\d* places to go on from, [\d.]+ of [\d.]+ MB$")

@@ -8,7 +8,7 @@ from support import DEMO, FIXTURES, PROGRAM, Case
 
 COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "verify"]
 COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
-DRAFTS = ["--draft", "--draft-tokens", "--mtp-hidden"]
+DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
     "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
@@ -18,7 +18,7 @@ FLAGS = {
     "logits": ["--ids", "--out", "--hidden"],
     "eval": ["--text", "--ids", "--window"],
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
-              "--tokens", "--parallel", "--draft-fixed", *DRAFTS],
+              "--tokens", "--parallel", *DRAFTS],
     "fit": ["--parallel", "--pool", *DRAFTS, *CACHE],
     "verify": ["--budget"],
 }
@@ -64,7 +64,7 @@ class Usage(Case):
     def test_numbers_are_strict(self):
         for flag, wrong in [("--threads", ["0", "513","-1", "+1", " 1", "1x", "", "1e3", "99999999999999999999", "0x10"]),
                             ("--ctx", ["0", "8388609", "4294967296"]), ("--chunk", ["0", "8193"]),
-                            ("--draft-tokens", ["0", "33"]), ("--cache-memory", ["-1", "x"]), ("--cache-disk", ["0"]),
+                            ("--draft-tokens", ["0", "17"]), ("--cache-memory", ["-1", "x"]), ("--cache-disk", ["0"]),
                             ("--seed", ["-1", "9007199254740993", "18446744073709551616"]),
                             ("--max-tokens", ["0", "1.5"]), ("--top-k", ["-1"]), ("--logprobs", ["21"]),
                             ("--temp", ["-0.1", "5.1", "nan", "inf", "", "1,5", "0x1"]), ("--top-p", ["1.01", "-0.1"]),
@@ -79,13 +79,15 @@ class Usage(Case):
         for text, found in [("", ""), (",", ""), ("1,", ""), ("1,,2", ""), ("0", "0"), ("1,65", "65"), ("1, 2", " 2"),
                             ("4,1", "4,1"), ("2,2", "2,2"), ("1;2", "1;2"), ("1" * 40, "1" * 23)]:
             self.refused("bench", "--batch", text, says=["--batch: expected", f'found "{found}"'])
-        self.refused("bench", "--window", "1,2", says='--window: expected a whole number from 2 to 33, found "1"')
+        self.refused("bench", "--window", "1,2", says='--window: expected a whole number from 2 to 17, found "1"')
         self.refused("bench", "--batch", ",".join(map(str, range(1, 18))), says="at most 16")
 
     def test_numbers_at_their_ends(self):
         self.json("fit", DEMO, "--parallel", "4096", "--ctx", "8388608", "--threads", "512")
         r = self.json("run", "-p", "x", "--max-tokens", "1", "--top-p", "1e-320", "--seed", "9007199254740992")
         self.assertEqual(r["seed"], 9007199254740992)
+        self.json("run", "-p", "x", "--max-tokens", "1", "--draft", "ngram", "--draft-tokens", "16")
+        self.json("bench", FIXTURES / "tiny-odd", "--window", "17", "--batch", "1", "--runs", "1", "--budget", "0.1")
 
     def test_choices(self):
         self.refused("run", "-p", "x", "--isa", "sse", says="--isa: expected one of scalar|avx2|avx512|neon")
@@ -102,6 +104,7 @@ class Usage(Case):
         self.refused("run", "-p", "x", "--draft", FIXTURES / "tiny-odd", says="draft", code=2)
         self.refused("fit", FIXTURES / "tiny-odd", "--draft", "mtp", says="mtp", code=3)
         self.refused("run", "-p", "x", "--draft", "off", "--draft-tokens", "2", says="--draft-tokens")
+        self.refused("run", "-p", "x", "--draft", "off", "--draft-fixed", says="--draft-fixed needs another")
         self.refused("run", "-p", "x", "--draft", "ngram", "--mtp-hidden", "pre", says="--mtp-hidden needs --draft mtp")
         self.refused("eval", DEMO, "--text", "a", "--draft", "mtp", says='unknown option "--draft"')
         self.refused("verify", "--cache-memory", "1", says="unknown option")

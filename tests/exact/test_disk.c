@@ -1,10 +1,10 @@
 /* tests/exact/test_disk.c - a conversation goes on after a restart where it was, with the
  * bits it had; and sequences go into files and come back. */
 #include "support/cmocka.h"
-#include "support/engines.h"
-#include "support/rng.h"
+#include "support/talks.h"
 
 #include "engine/anchors.h"
+#include "engine/sequence_parts.h"
 #include "state/store_format.h"
 
 #include <dirent.h>
@@ -17,15 +17,11 @@
 
 enum { CONTEXT = 8192, REPLY = 12 };
 
-typedef struct text {
-    uint32_t ids[CONTEXT], n;
-} text;
-
 typedef struct desk {
     weir_model         *m;
     weir_engine_options opt;
     weir_engine        *e, *plain; /* plain: without a cache */
-    uint32_t            start, end;
+    chat_marks          marks;
     char                dir[64];
 } desk;
 
@@ -67,27 +63,6 @@ static void drop_dir(const char *dir)
 
 /* ---- conversations ---- */
 
-static void put(text *t, uint32_t id)
-{
-    assert_true(t->n < CONTEXT);
-    t->ids[t->n++] = id;
-}
-
-static void message(const desk *d, text *t, uint64_t seed, uint32_t n)
-{
-    put(t, d->start);
-    for (uint32_t i = 0; i + 3 < n; i++) put(t, 300 + rng_below(&seed, 4000));
-    put(t, d->end);
-    put(t, 10);
-}
-
-static void generation_prompt(const desk *d, text *t)
-{
-    put(t, d->start);
-    put(t, 77);
-    put(t, 10);
-}
-
 static void desk_open(desk *d, weir_engine_options opt)
 {
     *d = (desk){.m = model_named("demo")};
@@ -100,8 +75,7 @@ static void desk_open(desk *d, weir_engine_options opt)
     opt.max_sequences = 2;
     d->opt            = opt;
     d->e              = engine_with(d->m, opt);
-    assert_true(tokenizer_id(d->m->tok, "<|im_start|>", &d->start));
-    assert_true(tokenizer_id(d->m->tok, "<|im_end|>", &d->end));
+    d->marks          = chat_marks_of(d->m);
 }
 
 /* Another process, as far as the cache can tell. */
@@ -124,44 +98,13 @@ static void desk_close(desk *d)
     drop_dir(d->dir);
 }
 
-typedef struct reply {
-    uint32_t          ids[REPLY], n;
-    weir_request_info info;
-} reply;
-
-static bool hear(void *user, const weir_token *t)
-{
-    reply *r = user;
-    if (t->id != UINT32_MAX) r->ids[r->n++] = t->id;
-    return true;
-}
-
-static void ask(weir_engine *e, const text *t, reply *r)
-{
-    weir_error                  err;
-    weir_request               *q;
-    uint32_t                    left;
-    const weir_sample_params    p = {.size = sizeof p, .top_p = 1, .repetition_penalty = 1, .ignore_eos = true};
-    const weir_generate_options g = {.size = sizeof g, .max_tokens = REPLY, .sample = &p};
-    const weir_request_options  o = {
-         .size = sizeof o, .prompt = t->ids, .n_prompt = t->n, .generate = &g, .token = hear, .user = r};
-    *r = (reply){0};
-    must(weir_engine_submit(e, &o, &q, &err), &err);
-    do must(weir_engine_step(e, &left, &err), &err);
-    while (left > 0);
-    weir_request_get_info(q, &r->info);
-    assert_int_equal(r->info.status, WEIR_OK);
-    weir_request_free(q);
-}
-
 /* The logits behind t, read on from where the cache has it, are those of reading it anew. */
 static uint32_t same_bits(desk *d, const text *t)
 {
     prefix_hit     hit;
     weir_sequence *s = sequence_on(d->e), *dull = sequence_on(d->plain);
     prefix_tree_find(d->e->cache, t->ids, t->n - 1, &hit);
-    const uint32_t at = prefix_tree_adopt(d->e->cache, &hit, s->q);
-    s->mtp_made       = mtp_made_at(at);
+    const uint32_t at = sequence_take_cached(s, &hit);
     append(s, t->ids + at, t->n - at);
     append(dull, t->ids, t->n);
     assert_memory_equal(weir_sequence_logits(s), weir_sequence_logits(dull), d->e->m.config.vocab_size * sizeof(float));
@@ -170,42 +113,35 @@ static uint32_t same_bits(desk *d, const text *t)
     return at;
 }
 
-/* What is said without a cache. */
-static void alone(const desk *d, const text *t, reply *r)
-{
-    ask(d->plain, t, r);
-    assert_int_equal(r->n, REPLY);
-}
-
 /* Asks, and hears what is said alone.  The prompt's tokens that were read. */
 static uint32_t asked(const desk *d, const text *t, const reply *expected)
 {
     reply r;
-    ask(d->e, t, &r);
-    assert_memory_equal(r.ids, expected->ids, sizeof r.ids);
+    ask(d->e, t, REPLY, &r);
+    assert_memory_equal(&r.said, &expected->said, sizeof r.said);
     return t->n - r.info.cached_tokens;
 }
 
 static uint32_t ask_both(const desk *d, const text *t)
 {
     reply r;
-    alone(d, t, &r);
+    ask(d->plain, t, REPLY, &r);
     return asked(d, t, &r);
 }
 
 /* No prompt costs more after the restart than it did before. */
 static void conversation(weir_engine_options opt, uint32_t n_turns)
 {
-    static text turns[3];
-    reply       plain[3];
-    uint32_t    before[3], after[3];
-    desk        d;
+    text     turns[3];
+    reply    plain[3];
+    uint32_t before[3], after[3];
+    desk     d;
     desk_open(&d, opt);
     for (uint32_t i = 0; i < n_turns; i++) {
-        turns[i].n = 0;
-        for (uint32_t k = 0; k <= 2 * i; k++) message(&d, &turns[i], k, 200 + 77 * k);
-        generation_prompt(&d, &turns[i]);
-        alone(&d, &turns[i], &plain[i]);
+        turns[i] = text_new(CONTEXT);
+        for (uint32_t k = 0; k <= 2 * i; k++) message(&d.marks, &turns[i], k, 200 + 77 * k);
+        generation_prompt(&d.marks, &turns[i]);
+        ask(d.plain, &turns[i], REPLY, &plain[i]);
         (void)asked(&d, &turns[i], &plain[i]);
     }
     for (uint32_t i = 0; i < n_turns; i++) before[i] = asked(&d, &turns[i], &plain[i]);
@@ -217,6 +153,7 @@ static void conversation(weir_engine_options opt, uint32_t n_turns)
     }
     restart(&d); /* and from the disk into a sequence */
     for (uint32_t i = 0; i < n_turns; i++) assert_true(turns[i].n - same_bits(&d, &turns[i]) <= after[i]);
+    for (uint32_t i = 0; i < n_turns; i++) text_free(&turns[i]);
     desk_close(&d);
 }
 
@@ -233,13 +170,13 @@ static void test_little_memory(void **given)
 {
     (void)given;
     enum { TALKS = 5 };
-    static text talks[TALKS];
-    desk        d;
+    text talks[TALKS];
+    desk d;
     desk_open(&d, (weir_engine_options){.cache_memory = 16u << 20});
     for (uint32_t i = 0; i < TALKS; i++) {
-        talks[i].n = 0;
-        message(&d, &talks[i], i, 400);
-        generation_prompt(&d, &talks[i]);
+        talks[i] = text_new(CONTEXT);
+        message(&d.marks, &talks[i], i, 400);
+        generation_prompt(&d.marks, &talks[i]);
         (void)ask_both(&d, &talks[i]);
     }
     weir_error err;
@@ -248,30 +185,31 @@ static void test_little_memory(void **given)
     weir_engine_cache_info(d.e, &info);
     assert_true(info.anchors < 2 * TALKS && info.disk_anchors >= 2 * TALKS);
     for (uint32_t i = 0; i < TALKS; i++) assert_true(ask_both(&d, &talks[i]) <= 64);
+    for (uint32_t i = 0; i < TALKS; i++) text_free(&talks[i]);
     desk_close(&d);
 }
 
 static void test_thinking_is_dropped(void **given)
 {
     (void)given;
-    static text t;
-    desk        d;
+    text t = text_new(CONTEXT);
+    desk d;
     desk_open(&d, (weir_engine_options){0});
-    t.n = 0;
-    message(&d, &t, 1, 200);
-    message(&d, &t, 2, 300);
+    message(&d.marks, &t, 1, 200);
+    message(&d.marks, &t, 2, 300);
     const uint32_t before = t.n;
-    generation_prompt(&d, &t);
+    generation_prompt(&d.marks, &t);
     reply r;
-    ask(d.e, &t, &r); /* thinks */
+    ask(d.e, &t, REPLY, &r); /* thinks */
     restart(&d);
     t.n = before;
-    message(&d, &t, 3, 40); /* the answer as it is rendered now */
-    message(&d, &t, 4, 60);
-    generation_prompt(&d, &t);
+    message(&d.marks, &t, 3, 40); /* the answer as it is rendered now */
+    message(&d.marks, &t, 4, 60);
+    generation_prompt(&d.marks, &t);
     const uint32_t read = ask_both(&d, &t);
     print_message("thinking dropped: %u tokens read after a restart, %u are new\n", read, t.n - before);
     assert_true(read <= t.n - before + 16);
+    text_free(&t);
     desk_close(&d);
 }
 
@@ -279,25 +217,25 @@ static void test_branch_of_a_long_one(void **given)
 {
     (void)given;
     enum { LONG = 4000, NEW = 100 };
-    static text t;
-    desk        d;
-    reply       r;
+    text  t = text_new(CONTEXT);
+    desk  d;
+    reply r;
     desk_open(&d, (weir_engine_options){0});
-    t.n = 0;
-    for (uint64_t i = 0; t.n + 1000 <= LONG; i++) message(&d, &t, i, 1000);
-    generation_prompt(&d, &t);
-    ask(d.e, &t, &r);
+    for (uint64_t i = 0; t.n + 1000 <= LONG; i++) message(&d.marks, &t, i, 1000);
+    generation_prompt(&d.marks, &t);
+    ask(d.e, &t, REPLY, &r);
     for (uint32_t at = 1000; at < LONG; at += 1651) {
         restart(&d);
         t.n = at;
-        message(&d, &t, 99 + at, NEW);
-        generation_prompt(&d, &t);
+        message(&d.marks, &t, 99 + at, NEW);
+        generation_prompt(&d.marks, &t);
         const uint32_t read = ask_both(&d, &t);
         print_message("branch at %u after a restart: %u tokens read, %u are new\n", at, read, t.n - at);
         assert_true(read <= ANCHOR_STRIDE + t.n - at);
         t.n = 0;
-        for (uint64_t i = 0; t.n + 1000 <= LONG; i++) message(&d, &t, i, 1000);
+        for (uint64_t i = 0; t.n + 1000 <= LONG; i++) message(&d.marks, &t, i, 1000);
     }
+    text_free(&t);
     desk_close(&d);
 }
 
@@ -307,12 +245,11 @@ static void test_branch_of_a_long_one(void **given)
 static void test_others(void **given)
 {
     (void)given;
-    static text t;
-    desk        d;
-    reply       r;
+    text  t = text_new(CONTEXT);
+    desk  d;
+    reply r;
     desk_open(&d, (weir_engine_options){0});
-    t.n = 0;
-    for (uint32_t i = 0; i < 600; i++) put(&t, 20 + i % 400);
+    for (uint32_t i = 0; i < 600; i++) text_put(&t, 20 + i % 400);
     (void)ask_both(&d, &t);
     weir_engine_close(d.e);
     const size_t              n    = each_file(d.dir, NULL);
@@ -328,13 +265,14 @@ static void test_others(void **given)
         weir_cache_info info;
         weir_engine_cache_info(e, &info);
         assert_int_equal(info.disk_anchors, 0);
-        ask(e, &t, &r);
+        ask(e, &t, REPLY, &r);
         assert_int_equal(r.info.cached_tokens, 0);
         weir_engine_close(e);
     }
     assert_true(each_file(d.dir, NULL) > n);
     d.e = engine_with(d.m, d.opt);
     assert_true(ask_both(&d, &t) <= 64);
+    text_free(&t);
     desk_close(&d);
     weir_model_close(tiny);
 }
@@ -464,24 +402,13 @@ static void continue_both(weir_sequence *a, weir_sequence *b, const uint32_t *id
     assert_memory_equal(weir_sequence_logits(a), weir_sequence_logits(b), bytes);
 }
 
-typedef struct said {
-    uint32_t ids[40], n;
-} said;
-
-static bool listen(void *user, const weir_token *t)
-{
-    said *s = user;
-    if (t->id != UINT32_MAX) s->ids[s->n++] = t->id;
-    return true;
-}
-
-static void generate(weir_sequence *s, said *out)
+static void generate(weir_sequence *s, heard *out)
 {
     weir_error                  err;
     const weir_sample_params    p = {.size = sizeof p, .top_p = 1, .repetition_penalty = 1, .ignore_eos = true};
     const weir_generate_options g = {.size = sizeof g, .max_tokens = 40, .sample = &p};
-    *out                          = (said){0};
-    must(weir_generate(s, &g, listen, out, NULL, &err), &err);
+    *out                          = (heard){0};
+    must(weir_generate(s, &g, hear, out, NULL, &err), &err);
 }
 
 static void save_and_load(const char *name, weir_engine_options o, uint32_t n)
@@ -493,7 +420,7 @@ static void save_and_load(const char *name, weir_engine_options o, uint32_t n)
     weir_sequence *s = sequence_on(e), *back = sequence_on(fresh);
     uint32_t      *ids = random_ids(m, n + 50, n);
     weir_error     err;
-    said           a, b;
+    heard          a, b;
     append(s, ids, n);
     append(back, ids + 7, 20); /* is not empty */
     must(weir_sequence_save(s, saved, &err), &err);

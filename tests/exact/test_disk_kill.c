@@ -7,7 +7,7 @@
  * whatever is found in it must be continued with the bits that reading anew gives. */
 #include "support/rng.h"
 
-#include "engine/engine_parts.h"
+#include "engine/sequence_parts.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -118,8 +118,7 @@ static void check_text(rig *r, weir_engine *e, uint32_t i)
         weir_sequence_reset(s);
         prefix_tree_find(e->cache, r->texts[i], n, &hit);
         if (hit.length == 0) break;
-        const uint32_t at = prefix_tree_adopt(e->cache, &hit, s->q);
-        s->mtp_made       = mtp_made_at(at);
+        const uint32_t at = sequence_take_cached(s, &hit);
         check(at == hit.length, "what is found can be had");
         check(weir_sequence_append(s, r->texts[i] + at, BEYOND, NULL, NULL, &err) == WEIR_OK, err.text);
         const float *expected = r->expected[i] + (size_t)(at + BEYOND - 1) * r->vocab;

@@ -4,58 +4,21 @@
  * "Ideal" is the number of tokens after the longest common prefix with anything
  * that was sent before. */
 #include "support/cmocka.h"
-#include "support/engines.h"
-#include "support/rng.h"
+#include "support/talks.h"
 
 #include "engine/anchors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CONTEXT = 24576, REPLY = 6, MAX_SENT = 64, SLACK = 256, SLACK_UNCHANGED = 64 };
 
-/* Ids of a chat: messages begin with <|im_start|>, random text follows. */
-typedef struct text {
-    uint32_t *ids, n;
-} text;
-
 typedef struct desk {
     weir_model  *m;
     weir_engine *e, *plain; /* plain: without a cache; NULL: nothing to compare with */
-    uint32_t     start, end, vocab;
+    chat_marks   marks;
     text         sent[MAX_SENT];
     size_t       n_sent;
 } desk;
-
-static text text_new(void)
-{
-    text t = {.ids = malloc(CONTEXT * sizeof *t.ids)};
-    assert_non_null(t.ids);
-    return t;
-}
-
-static void put(text *t, uint32_t id)
-{
-    assert_true(t->n < CONTEXT);
-    t->ids[t->n++] = id;
-}
-
-/* A message of n tokens, all told by the seed. */
-static void message(const desk *d, text *t, uint64_t seed, uint32_t n)
-{
-    put(t, d->start);
-    for (uint32_t i = 0; i + 3 < n; i++) put(t, 300 + rng_below(&seed, 4000));
-    put(t, d->end);
-    put(t, 10);
-}
-
-static void generation_prompt(const desk *d, text *t)
-{
-    put(t, d->start);
-    put(t, 77);
-    put(t, 10);
-}
 
 static weir_engine *engine_of(const weir_model *m, uint64_t cache)
 {
@@ -67,46 +30,15 @@ static void desk_open(desk *d, uint64_t cache, bool compare)
     *d       = (desk){.m = model_named("demo")};
     d->e     = engine_of(d->m, cache);
     d->plain = compare ? engine_of(d->m, 0) : NULL;
-    assert_true(tokenizer_id(d->m->tok, "<|im_start|>", &d->start));
-    assert_true(tokenizer_id(d->m->tok, "<|im_end|>", &d->end));
+    d->marks = chat_marks_of(d->m);
 }
 
 static void desk_close(desk *d)
 {
-    for (size_t i = 0; i < d->n_sent; i++) free(d->sent[i].ids);
+    for (size_t i = 0; i < d->n_sent; i++) text_free(&d->sent[i]);
     weir_engine_close(d->e);
     weir_engine_close(d->plain);
     weir_model_close(d->m);
-}
-
-typedef struct reply {
-    uint32_t          ids[REPLY], n;
-    weir_request_info info;
-} reply;
-
-static bool hear(void *user, const weir_token *t)
-{
-    reply *r = user;
-    if (t->id != UINT32_MAX) r->ids[r->n++] = t->id;
-    return true;
-}
-
-static void ask(weir_engine *e, const text *t, uint32_t max_tokens, reply *r)
-{
-    weir_error                  err;
-    weir_request               *q;
-    uint32_t                    left;
-    const weir_sample_params    p = {.size = sizeof p, .top_p = 1, .repetition_penalty = 1, .ignore_eos = true};
-    const weir_generate_options g = {.size = sizeof g, .max_tokens = max_tokens, .sample = &p};
-    const weir_request_options  o = {
-         .size = sizeof o, .prompt = t->ids, .n_prompt = t->n, .generate = &g, .token = hear, .user = r};
-    *r = (reply){0};
-    must(weir_engine_submit(e, &o, &q, &err), &err);
-    do must(weir_engine_step(e, &left, &err), &err);
-    while (left > 0);
-    weir_request_get_info(q, &r->info);
-    assert_int_equal(r->info.status, WEIR_OK);
-    weir_request_free(q);
 }
 
 static uint32_t common(const text *a, const text *b)
@@ -120,10 +52,10 @@ static void remember(desk *d, const text *t, const reply *r)
 {
     assert_true(d->n_sent < MAX_SENT);
     text *s = &d->sent[d->n_sent++];
-    *s      = text_new();
+    *s      = text_new(CONTEXT);
     memcpy(s->ids, t->ids, t->n * sizeof *t->ids);
     s->n = t->n;
-    for (uint32_t i = 0; i + 1 < r->n; i++) put(s, r->ids[i]); /* the last one was not read */
+    for (size_t i = 0; i + 1 < r->said.n; i++) text_put(s, r->said.ids[i]); /* the last one was not read */
 }
 
 /* Sends t; it may read `slack` tokens more than the ideal, and says what it says alone. */
@@ -136,10 +68,9 @@ static uint32_t send(desk *d, const text *t, uint32_t slack, const char *what)
         known            = n > known ? n : known;
     }
     ask(d->e, t, REPLY, &r);
-    assert_int_equal(r.n, REPLY);
     if (d->plain != NULL) {
         ask(d->plain, t, REPLY, &alone);
-        assert_memory_equal(r.ids, alone.ids, sizeof r.ids);
+        assert_memory_equal(&r.said, &alone.said, sizeof r.said);
     }
     const uint32_t read = t->n - r.info.cached_tokens, ideal = t->n - known;
     print_message("%-44s %5u tokens, ideal %5u, read %5u\n", what, t->n, ideal, read);
@@ -153,31 +84,32 @@ static void scenarios(uint32_t n)
 {
     desk d;
     desk_open(&d, 2ull << 30, n < 1000); /* the long ones take long to read anew */
-    text t = text_new();
+    text t = text_new(CONTEXT);
 #define NEW(...) \
     t.n = 0; \
     __VA_ARGS__; \
-    generation_prompt(&d, &t)
-    NEW(message(&d, &t, 1, n), message(&d, &t, 2, n));
+    generation_prompt(&d.marks, &t)
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 2, n));
     send(&d, &t, SLACK, "cold");
-    NEW(message(&d, &t, 1, n), message(&d, &t, 2, n), message(&d, &t, 3, n), message(&d, &t, 4, n));
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 2, n), message(&d.marks, &t, 3, n),
+        message(&d.marks, &t, 4, n));
     send(&d, &t, SLACK, "second turn appended");
     t.ids[3 * n + n / 2] += 1;
     send(&d, &t, SLACK, "last message edited in its middle");
     send(&d, &t, SLACK_UNCHANGED, "the same request unchanged");
-    NEW(message(&d, &t, 1, n), message(&d, &t, 2, n));
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 2, n));
     t.ids[n + n / 2] += 1;
     send(&d, &t, SLACK, "first user message edited in its middle");
-    NEW(message(&d, &t, 1, n), message(&d, &t, 5, n));
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 5, n));
     send(&d, &t, SLACK, "new second message after the first boundary");
-    NEW(message(&d, &t, 1, n), message(&d, &t, 2, n), message(&d, &t, 3, n), message(&d, &t, 4, n),
-        message(&d, &t, 6, n), message(&d, &t, 7, n));
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 2, n), message(&d.marks, &t, 3, n),
+        message(&d.marks, &t, 4, n), message(&d.marks, &t, 6, n), message(&d.marks, &t, 7, n));
     send(&d, &t, SLACK, "back to an earlier conversation, third turn");
-    NEW(message(&d, &t, 1, n), message(&d, &t, 2, n));
+    NEW(message(&d.marks, &t, 1, n), message(&d.marks, &t, 2, n));
     t.ids[n / 2] += 1;
     send(&d, &t, SLACK, "system text edited in its middle");
 #undef NEW
-    free(t.ids);
+    text_free(&t);
     desk_close(&d);
 }
 
@@ -200,22 +132,22 @@ static void test_thinking_is_dropped(void **given)
     (void)given;
     desk d;
     desk_open(&d, 256u << 20, false);
-    text  t = text_new();
+    text  t = text_new(CONTEXT);
     reply r, again;
-    message(&d, &t, 1, 200);
-    message(&d, &t, 2, 300);
+    message(&d.marks, &t, 1, 200);
+    message(&d.marks, &t, 2, 300);
     const uint32_t before = t.n;
-    generation_prompt(&d, &t);
+    generation_prompt(&d.marks, &t);
     ask(d.e, &t, REPLY, &r); /* thinks */
     t.n = before;
-    message(&d, &t, 3, 40); /* the answer as it is rendered now */
-    message(&d, &t, 4, 60);
-    generation_prompt(&d, &t);
+    message(&d.marks, &t, 3, 40); /* the answer as it is rendered now */
+    message(&d.marks, &t, 4, 60);
+    generation_prompt(&d.marks, &t);
     ask(d.e, &t, REPLY, &again);
     const uint32_t read = t.n - again.info.cached_tokens;
     print_message("thinking dropped: %u tokens read again, %u are new\n", read, t.n - before);
     assert_true(read <= t.n - before + 16);
-    free(t.ids);
+    text_free(&t);
     desk_close(&d);
 }
 
@@ -226,23 +158,23 @@ static void test_branch_of_a_long_one(void **given)
     enum { LONG = 20000, NEW = 100 };
     desk d;
     desk_open(&d, 1ull << 30, false);
-    text  whole = text_new(), t = text_new();
+    text  whole = text_new(CONTEXT), t = text_new(CONTEXT);
     reply r;
-    for (uint64_t i = 0; whole.n + 1000 <= LONG; i++) message(&d, &whole, i, 1000);
-    generation_prompt(&d, &whole);
+    for (uint64_t i = 0; whole.n + 1000 <= LONG; i++) message(&d.marks, &whole, i, 1000);
+    generation_prompt(&d.marks, &whole);
     ask(d.e, &whole, 1, &r);
     for (uint32_t at = 1000; at < LONG; at += 6151) {
         memcpy(t.ids, whole.ids, at * sizeof *t.ids);
         t.n = at;
-        message(&d, &t, 99 + at, NEW);
-        generation_prompt(&d, &t);
+        message(&d.marks, &t, 99 + at, NEW);
+        generation_prompt(&d.marks, &t);
         ask(d.e, &t, 1, &r);
         const uint32_t read = t.n - r.info.cached_tokens;
         print_message("branch at %u: %u tokens read, %u are new\n", at, read, t.n - at);
         assert_true(read <= ANCHOR_STRIDE + t.n - at);
     }
-    free(whole.ids);
-    free(t.ids);
+    text_free(&whole);
+    text_free(&t);
     desk_close(&d);
 }
 

@@ -4,22 +4,14 @@
  * The dull run reads one token at a time with one thread and scalar code. */
 #include "support/cmocka.h"
 #include "support/engines.h"
+#include "support/heard.h"
 #include "support/rng.h"
 
 #include "state/state_parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { REQUESTS = 6, MOST_PROMPT = 90, MOST_TOKENS = 32, CONTEXT = 160 };
-
-typedef struct heard {
-    uint32_t ids[MOST_TOKENS + 1];
-    float    logprobs[MOST_TOKENS + 1];
-    size_t   n, text_len;
-    char     text[8192];
-} heard;
 
 typedef struct wish {
     uint32_t              prompt[MOST_PROMPT], n_prompt;
@@ -32,19 +24,6 @@ typedef struct wish {
     heard                 alone, beside;
     weir_request         *request;
 } wish;
-
-static bool hear(void *user, const weir_token *t)
-{
-    heard *h = user;
-    assert_true(h->text_len + t->text_len < sizeof h->text);
-    memcpy(h->text + h->text_len, t->text, t->text_len);
-    h->text_len += t->text_len;
-    if (t->id == UINT32_MAX) return true;
-    assert_true(h->n < MOST_TOKENS);
-    h->logprobs[h->n] = t->logprob;
-    h->ids[h->n++]    = t->id;
-    return true;
-}
 
 /* Texts that repeat themselves, so that look-ups have something to find; and
  * options of every kind. */

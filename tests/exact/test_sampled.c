@@ -2,31 +2,12 @@
  * every instruction set, with any threads and chunks. */
 #include "trace.h"
 
-#include <stdio.h>
+#include "support/heard.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROMPT = 30, TOKENS = 32 };
-
-typedef struct heard {
-    uint32_t ids[TOKENS];
-    float    logprobs[TOKENS];
-    size_t   n, text_len;
-    char     text[4096];
-} heard;
-
-static bool hear(void *user, const weir_token *t)
-{
-    heard *h = user;
-    assert_true(h->text_len + t->text_len < sizeof h->text);
-    memcpy(h->text + h->text_len, t->text, t->text_len);
-    h->text_len += t->text_len;
-    if (t->id == UINT32_MAX) return true;
-    assert_true(h->n < TOKENS);
-    h->logprobs[h->n] = t->logprob;
-    h->ids[h->n++]    = t->id;
-    return true;
-}
 
 static void sample(const weir_model *m, weir_engine_options opt, uint64_t seed, heard *h)
 {

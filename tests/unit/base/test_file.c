@@ -9,7 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* In place of the C library's: asking for the mask changes it, for all threads. */
+static int n_umask_calls;
+
+mode_t umask(mode_t mask)
+{
+    n_umask_calls++;
+    return (mode_t)syscall(SYS_umask, mask);
+}
 
 static char  folder[] = "/tmp/weir-file-XXXXXX";
 static char *path;
@@ -155,6 +165,36 @@ static void permissions_follow_the_mask(void **state)
     }
 }
 
+/* Another thread that creates a file meanwhile gets the permissions it should. */
+static void the_mask_is_left_alone(void **state)
+{
+    (void)state;
+    n_umask_calls = 0;
+    put("x");
+    assert_int_equal(n_umask_calls, 0);
+    (void)umask(umask(0022)); /* the count works */
+    assert_int_equal(n_umask_calls, 2);
+}
+
+/* Neither writes into the other's file; the last commit stays. */
+static void two_writers_of_one_file(void **state)
+{
+    (void)state;
+    file_writer a, b;
+    put("old");
+    assert_int_equal(file_create(&a, path, NULL), WEIR_OK);
+    assert_int_equal(file_create(&b, path, NULL), WEIR_OK);
+    assert_string_not_equal(a.temporary, b.temporary);
+    assert_memory_equal(a.temporary, path, strlen(path)); /* beside it: the rename stays on one disk */
+    assert_int_equal(file_write(&a, "first", 5, NULL), WEIR_OK);
+    assert_int_equal(file_write(&b, "second", 6, NULL), WEIR_OK);
+    assert_int_equal(file_commit(&b, NULL), WEIR_OK);
+    check_content("second");
+    assert_int_equal(file_commit(&a, NULL), WEIR_OK);
+    check_content("first");
+    assert_int_equal(files_in_folder(), 1);
+}
+
 static void writers_without_memory_or_folder(void **state)
 {
     (void)state;
@@ -270,6 +310,8 @@ int main(void)
         cmocka_unit_test(devices_folders_and_pipes_are_refused),
         cmocka_unit_test(a_link_stays_and_its_target_is_written),
         cmocka_unit_test(permissions_follow_the_mask),
+        cmocka_unit_test(the_mask_is_left_alone),
+        cmocka_unit_test(two_writers_of_one_file),
         cmocka_unit_test(writers_without_memory_or_folder),
         cmocka_unit_test(reading_has_limits),
         cmocka_unit_test(what_a_path_is),

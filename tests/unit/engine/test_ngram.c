@@ -80,9 +80,9 @@ static void short_texts_find_the_longest_and_latest(void **state)
 }
 
 /* A text with long repetitions and rare faults, as edited files have. */
-static void write_text(uint32_t *text, uint32_t from, uint32_t n, uint32_t alphabet, uint64_t *seed)
+static void write_text(uint32_t *text, uint32_t n, uint32_t alphabet, uint64_t *seed)
 {
-    while (from < n) {
+    for (uint32_t from = 0; from < n;) {
         uint32_t       run    = 1 + rng_below(seed, 40);
         const uint32_t source = rng_below(seed, from + 1);
         const bool     copy   = from > 0 && rng_below(seed, 3) > 0;
@@ -91,66 +91,26 @@ static void write_text(uint32_t *text, uint32_t from, uint32_t n, uint32_t alpha
     }
 }
 
-static void long_texts_with_truncations(void **state)
+/* To the end, where the tables are fullest and slots collide; then nothing more goes in. */
+static void long_texts(void **state)
 {
     (void)state;
     static uint32_t text[MAX_TEXT];
     uint64_t        seed = 2;
-    int             cut  = 0;
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 120; round++) {
         const uint32_t alphabet = round % 4 == 3 ? 248320 : 2 + rng_below(&seed, 30),
-                       size     = 100 + rng_below(&seed, 900);
+                       size     = round == 0 ? MAX_TEXT : 100 + rng_below(&seed, 900);
         ngram_index x;
-        uint32_t    n = 0;
         assert_int_equal(ngram_init(&x, size, NULL), WEIR_OK);
-        write_text(text, 0, size, alphabet, &seed);
-        for (int i = 0; i < 3000; i++) {
-            if (n == size || rng_below(&seed, 100) == 0) {
-                const uint32_t keep =
-                    rng_below(&seed, 4) == 0 ? rng_below(&seed, n + 1) : n - rng_below(&seed, n < 9 ? n + 1 : 9);
-                ngram_truncate(&x, n + 1); /* nothing */
-                assert_int_equal(x.n, n);
-                ngram_truncate(&x, keep);
-                n = keep;
-                cut++;
-                write_text(text, n, size, alphabet, &seed);
-            } else {
-                assert_true(ngram_push(&x, text[n++]));
-            }
-            if (i % 4 == 0) check(&x, text, n, 64, 1 + rng_below(&seed, MAX_DRAFT));
+        write_text(text, size, alphabet, &seed);
+        for (uint32_t n = 0; n < size;) {
+            assert_true(ngram_push(&x, text[n++]));
+            if (n % 4 == 0 || n == size) check(&x, text, n, 64, 1 + rng_below(&seed, MAX_DRAFT));
         }
-        assert_memory_equal(x.tokens, text, n * sizeof *text);
-        ngram_free(&x);
-    }
-    assert_true(cut > 1000);
-}
-
-/* Full tables of distinct grams: slots collide. */
-static void truncation_restores_the_bits(void **state)
-{
-    (void)state;
-    static uint32_t text[MAX_TEXT];
-    uint64_t        seed = 3;
-    for (uint32_t alphabet = 2; alphabet <= 200000; alphabet *= 10) {
-        ngram_index x, fresh;
-        assert_int_equal(ngram_init(&x, MAX_TEXT, NULL), WEIR_OK);
-        assert_int_equal(ngram_init(&fresh, MAX_TEXT, NULL), WEIR_OK);
-        write_text(text, 0, MAX_TEXT, alphabet, &seed);
-        for (uint32_t i = 0; i < MAX_TEXT; i++) assert_true(ngram_push(&x, text[i]));
         assert_false(ngram_push(&x, 1));
-        assert_int_equal(x.n, MAX_TEXT);
-        const uint32_t keep = MAX_TEXT / 3;
-        ngram_truncate(&x, keep);
-        for (uint32_t i = 0; i < keep; i++) assert_true(ngram_push(&fresh, text[i]));
-        for (int level = 0; level < NGRAM_LEVELS; level++) {
-            assert_memory_equal(x.latest[level], fresh.latest[level], 2 * MAX_TEXT * sizeof(uint32_t));
-            assert_memory_equal(x.earlier[level], fresh.earlier[level], keep * sizeof(uint32_t));
-        }
-        ngram_truncate(&x, 0);
-        for (int level = 0; level < NGRAM_LEVELS; level++)
-            for (uint32_t i = 0; i < 2 * MAX_TEXT; i++) assert_int_equal(x.latest[level][i], 0);
+        assert_int_equal(x.n, size);
+        assert_memory_equal(x.tokens, text, size * sizeof *text);
         ngram_free(&x);
-        ngram_free(&fresh);
     }
 }
 
@@ -170,10 +130,7 @@ static void measure(uint32_t (*token)(uint32_t i, uint64_t *seed), uint64_t *mea
         ngram_draft(&x, draft, 4);
         if (x.steps - before > *worst) *worst = x.steps - before;
     }
-    *mean                 = x.steps / N;
-    const uint64_t pushed = x.steps;
-    ngram_truncate(&x, 0);
-    assert_in_range(x.steps - pushed, N, 4 * N);
+    *mean = x.steps / N;
     ngram_free(&x);
 }
 
@@ -261,10 +218,6 @@ static void limits_are_named(void **state)
     assert_int_equal(ngram_init(&x, 1, &err), WEIR_OK);
     assert_true(ngram_push(&x, 5) && !ngram_push(&x, 5));
     assert_int_equal(ngram_find(&x).length, 0);
-    const uint64_t allocations = mem_count();
-    ngram_truncate(&x, 0);
-    assert_true(ngram_push(&x, 6) && x.tokens[0] == 6);
-    assert_int_equal(mem_count(), allocations);
     ngram_free(&x);
 }
 
@@ -272,8 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_texts_find_the_longest_and_latest),
-        cmocka_unit_test(long_texts_with_truncations),
-        cmocka_unit_test(truncation_restores_the_bits),
+        cmocka_unit_test(long_texts),
         cmocka_unit_test(the_work_of_a_token_is_bounded),
         cmocka_unit_test(a_period_goes_on),
         cmocka_unit_test(limits_are_named),

@@ -2,6 +2,7 @@
  * request tells about itself. */
 #include "support/cmocka.h"
 #include "support/engines.h"
+#include "weir/experimental.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,6 +278,121 @@ static void test_callbacks(void **given)
     }
 }
 
+/* ---- what is not to be called from a callback ---- */
+
+typedef struct intruder {
+    room          *w;
+    weir_sequence *s; /* the caller's own */
+    weir_snapshot *snapshot;
+    uint32_t       ids[MAX_HEARD], n, tries;
+} intruder;
+
+static bool no_rows(void *user, const weir_rows *rows)
+{
+    (void)user, (void)rows;
+    fail_msg("nothing is scored");
+    return false;
+}
+
+static void says_no(weir_status st, const weir_error *err)
+{
+    if (st != WEIR_INVALID || strstr(err->text, "called from a callback") == NULL)
+        fail_msg("status %d: \"%s\"", (int)st, err->text);
+}
+
+/* All that has a status to refuse with. */
+static void intrude(intruder *d)
+{
+    weir_error      err;
+    weir_engine    *e   = d->w->e;
+    const uint32_t *ids = d->w->ids;
+    weir_sequence  *other;
+    weir_snapshot  *snapshot;
+    double          seconds;
+    says_no(weir_sequence_append(d->s, ids, 1, NULL, NULL, &err), &err);
+    says_no(weir_sequence_score(d->s, ids, 1, false, no_rows, NULL, &err), &err);
+    says_no(weir_generate(d->s, &eight, NULL, NULL, NULL, &err), &err);
+    says_no(weir_measure_step(&d->s, 1, ids, 1, 1, &seconds, &err), &err);
+    says_no(weir_sequence_new(&other, e, &err), &err);
+    assert_null(other);
+    says_no(weir_sequence_fork(&other, d->s, &err), &err);
+    assert_null(other);
+    says_no(weir_sequence_snapshot(d->s, &snapshot, &err), &err);
+    assert_null(snapshot);
+    says_no(weir_sequence_rewind(d->s, d->snapshot, &err), &err);
+    says_no(weir_sequence_save(d->s, "/nowhere/at/all", &err), &err);
+    says_no(weir_sequence_load(d->s, "/nowhere/at/all", &err), &err);
+    says_no(weir_engine_step(e, NULL, &err), &err);
+    says_no(weir_engine_flush(e, &err), &err);
+    d->tries++;
+}
+
+static bool intrude_at_token(void *user, const weir_token *t)
+{
+    intruder *d = user;
+    if (t->id != UINT32_MAX) d->ids[d->n++] = t->id;
+    if (d->snapshot != NULL) intrude(d);
+    return true;
+}
+
+static bool intrude_at_progress(void *user, uint32_t done, uint32_t total)
+{
+    intruder *d = user;
+    assert_true(done <= total);
+    if (d->snapshot != NULL) intrude(d);
+    return true;
+}
+
+/* The reply to 120 tokens. */
+static void ask(intruder *d)
+{
+    weir_error                 err;
+    weir_request              *r;
+    const weir_request_options o = {.size     = sizeof o,
+                                    .prompt   = d->w->ids,
+                                    .n_prompt = 120,
+                                    .generate = &eight,
+                                    .token    = intrude_at_token,
+                                    .progress = intrude_at_progress,
+                                    .user     = d};
+    must(weir_engine_submit(d->w->e, &o, &r, &err), &err);
+    run(d->w);
+    assert_int_equal(info_of(r).status, WEIR_OK);
+    weir_request_free(r);
+}
+
+/* Sequences, also that of the reply, are refused and stay as they are; so does the reply. */
+static void test_intruders_are_refused(void **given)
+{
+    (void)given;
+    weir_error err;
+    room       w;
+    room_open(&w, (weir_engine_options){.max_sequences = 3, .chunk = 50, .draft = "ngram", .fixed_drafts = true});
+    const size_t bytes = w.e->m.config.vocab_size * sizeof(float);
+    intruder     calm = {.w = &w, .s = sequence_on(w.e)}, d = {.w = &w, .s = sequence_on(w.e)};
+    append(calm.s, w.ids + 7, 30);
+    append(d.s, w.ids + 7, 30);
+    ask(&calm);
+    must(weir_sequence_snapshot(d.s, &d.snapshot, &err), &err);
+    ask(&d);
+    assert_int_equal(d.n, 8);
+    assert_int_equal(calm.tries, 0);
+    assert_int_equal(d.tries, 8 + 1 + 3); /* tokens, the end, and parts of the prompt */
+    assert_memory_equal(d.ids, calm.ids, sizeof d.ids);
+    assert_int_equal(weir_sequence_length(d.s), 30);
+    assert_memory_equal(weir_sequence_logits(d.s), weir_sequence_logits(calm.s), bytes);
+    d.n = calm.n = 0;
+    must(weir_generate(d.s, &eight, intrude_at_token, &d, NULL, &err), &err);
+    must(weir_generate(calm.s, &eight, intrude_at_token, &calm, NULL, &err), &err);
+    assert_memory_equal(d.ids, calm.ids, sizeof d.ids);
+    assert_int_equal(weir_sequence_length(d.s), weir_sequence_length(calm.s));
+    assert_memory_equal(weir_sequence_logits(d.s), weir_sequence_logits(calm.s), bytes);
+    weir_snapshot_free(d.snapshot);
+    weir_sequence_free(d.s);
+    weir_sequence_free(calm.s);
+    room_close(&w);
+}
+
 /* Cancelled while it is read: what was read is found again. */
 static void test_cancelled_prompt_is_kept(void **given)
 {
@@ -340,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_overtaking),
         cmocka_unit_test(test_equal_prompts),
         cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_intruders_are_refused),
         cmocka_unit_test(test_cancelled_prompt_is_kept),
         cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_free_while_running),

@@ -31,7 +31,9 @@ static void test_sizes(void **given)
         state *s;
         n_taken = 0;
         ok(f, state_new(&s, f->k, &l, &f->err));
-        assert_int_equal(state_total_bytes(&l), n_taken);
+        assert_int_equal(l.pages * state_page_bytes(&l) + (l.max_sequences + l.windows) * state_bytes_per_sequence(&l) +
+                             state_recorded_bytes(&l),
+                         n_taken);
         state_free(s);
         if (i == 0) l.carry_bytes = CARRY;
         if (i == 1) l.windows = l.recorded_rows = 0;
@@ -40,8 +42,8 @@ static void test_sizes(void **given)
     f->k->buf_new = real_buf_new;
     l             = fixture_limits;
     l.carry_bytes = CARRY;
-    assert_int_equal(state_total_bytes(&l),
-                     PAGES * PAGE_BYTES + (SEQUENCES + WINDOWS) * SLOT_BYTES + 2 * RECORDED * (CHANNELS + 2 * GATES));
+    assert_int_equal(state_bytes_per_sequence(&l), SLOT_BYTES);
+    assert_int_equal(state_recorded_bytes(&l), 2 * RECORDED * (CHANNELS + 2 * GATES));
 }
 
 /* ---- pages and promises ---- */

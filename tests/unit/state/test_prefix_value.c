@@ -103,6 +103,23 @@ static void test_use_counts(void **given)
     }
 }
 
+/* However often somebody looks who waits, nothing is the older for it. */
+static void test_looking_ages_nothing(void **given)
+{
+    (void)given;
+    static text old, now;
+    make_text(&old, 1, 0, 1000);
+    make_text(&now, 2, 0, 30);
+    world_open(&w, 200, 2, false);
+    (void)turn(&old, 1000);
+    (void)turn(&now, 10);
+    for (int i = 0; i < 10000; i++) assert_int_equal(found(&old, 1000) + found(&now, 30), 1010);
+    (void)turn(&now, 20); /* one of the two has to go: that which saves 10 tokens */
+    assert_int_equal(found(&old, 1000), 1000);
+    assert_int_equal(found(&now, 10), 0);
+    world_close(&w);
+}
+
 /* One conversation, an anchor every 20 tokens, room for 8: at every length the gaps are near
  * those of 8 anchors spread evenly, from the beginning to the end. */
 static void test_even_thinning(void **given)
@@ -340,12 +357,17 @@ static void test_oldest_pages_first(void **given)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_old_ones_go),         cmocka_unit_test(test_use_counts),
-        cmocka_unit_test(test_even_thinning),       cmocka_unit_test(test_shared_prompt_stays),
-        cmocka_unit_test(test_anchor_between),      cmocka_unit_test(test_branches_give_pages),
-        cmocka_unit_test(test_running_ones_stay),   cmocka_unit_test(test_two_in_a_page),
-        cmocka_unit_test(test_long_ones_cost_more), cmocka_unit_test(test_shared_pages_are_no_cost),
-        cmocka_unit_test(test_oldest_pages_first)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_old_ones_go),
+                                       cmocka_unit_test(test_use_counts),
+                                       cmocka_unit_test(test_looking_ages_nothing),
+                                       cmocka_unit_test(test_even_thinning),
+                                       cmocka_unit_test(test_shared_prompt_stays),
+                                       cmocka_unit_test(test_anchor_between),
+                                       cmocka_unit_test(test_branches_give_pages),
+                                       cmocka_unit_test(test_running_ones_stay),
+                                       cmocka_unit_test(test_two_in_a_page),
+                                       cmocka_unit_test(test_long_ones_cost_more),
+                                       cmocka_unit_test(test_shared_pages_are_no_cost),
+                                       cmocka_unit_test(test_oldest_pages_first)};
     return cmocka_run_group_tests_name("prefix_value", tests, NULL, NULL);
 }
