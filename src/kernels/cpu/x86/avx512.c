@@ -17,7 +17,7 @@ enum {
     PARTS       = 1,
     BURN_CHAINS = 12
 };
-#define DOT_R(M) ((M) == 1 ? 4 : (M) <= 4 ? 2 : 1) /* weight rows that M rows of x meet at once */
+#define DOT_R(M) ((M) <= 4 ? 4 : 2) /* weight rows that M rows of x meet at once */
 
 typedef __m512  vf;
 typedef __m512i vi;
