@@ -21,6 +21,7 @@ typedef struct chat {
     const options             *o;
     const weir_engine_options *engine; /* what it was opened with */
     const weir_sample_params  *sample;
+    const talk                *kept; /* where `talk` is kept */
     conversation               talk;
     weir_request_info          last; /* of the last turn; prompt_tokens 0: there was none */
     bool                       over, failed;
@@ -248,6 +249,12 @@ static void take_turn(chat *c, const char *text)
         answer(c);
 }
 
+static void keep(chat *c)
+{
+    weir_error err;
+    if (talk_keep(c->kept, &c->talk, &err) != WEIR_OK) complain(c, &err);
+}
+
 static void take_message(chat *c, const str *message)
 {
     if (strlen(message->data) != message->len || message->failed) {
@@ -256,8 +263,10 @@ static void take_message(chat *c, const str *message)
         complain(c, &err);
     } else if (message->data[0] == '/' && message->data[1] != '/') {
         run_chat_command(c, message->data + 1);
+        keep(c);
     } else if (strspn(message->data, " \t\n") < message->len) {
         take_turn(c, message->data + (message->data[0] == '/' ? 1 : 0));
+        keep(c);
     }
 }
 
@@ -280,19 +289,18 @@ static void chat_loop(chat *c, line_input *in)
     str_free(&message);
 }
 
-int chat_run(const session *s, const options *o, const weir_engine_options *e, const weir_sample_params *sample)
+int chat_run(const session *s, const options *o, const weir_engine_options *e, const weir_sample_params *sample,
+             const talk *t)
 {
     weir_error  err;
-    chat        c  = {.s = s, .o = o, .engine = e, .sample = sample};
+    chat        c  = {.s = s, .o = o, .engine = e, .sample = sample, .kept = t};
     line_input *in = NULL;
-    weir_status st = conversation_init(&c.talk, &err);
-    if (st == WEIR_OK && o->system != NULL) st = conversation_system(&c.talk, o->system, &err);
+    weir_status st = talk_begin(t, o, &c.talk, &err);
     if (st == WEIR_OK) st = line_input_open(&in, &err);
     int code = CLI_OK;
     if (st != WEIR_OK) {
         code = cli_fail(&err);
     } else {
-        c.talk.thinking = o->think ? THINK_ON : o->no_think ? THINK_OFF : THINK_TEMPLATE;
         if (terminal_stdin()) remark(&c, "/help lists the commands, Ctrl-D leaves");
         chat_loop(&c, in);
         code = cli_flush();

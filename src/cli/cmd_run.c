@@ -19,6 +19,9 @@ static const arg_option run_options[] = {
      "chat also when stdin is no terminal: a line is a message"},
     {"--raw", NULL, ARG_FLAG, offsetof(options, raw), 0, NULL, 0, 0,
      "continue the text itself, without the chat template"},
+    {"--session", NULL, ARG_STRING, offsetof(options, session), 0, "NAME", 0, 0,
+     "go on with the conversation of this name, or begin it; it is\nkept with what was read of it, which is not read "
+     "again"},
     {"--system", NULL, ARG_STRING, offsetof(options, system), 0, "TEXT", 0, 0, "the system message"},
     {"--think", NULL, ARG_FLAG, offsetof(options, think), 0, NULL, 0, 0, "reason before the answer"},
     {"--no-think", NULL, ARG_FLAG, offsetof(options, no_think), 0, NULL, 0, 0,
@@ -58,6 +61,7 @@ static int check(const options *o, bool one_shot)
     if (o->chat && (o->prompt != NULL || o->raw || o->json))
         return cli_usage("run: --chat goes with none of -p, --raw and --json");
     if (!one_shot && (o->raw || o->json)) return cli_usage("run: %s needs -p TEXT", o->raw ? "--raw" : "--json");
+    if (o->raw && o->session != NULL) return cli_usage("run: --raw is no conversation: expected no --session");
     if (o->raw && (o->system != NULL || o->think || o->no_think))
         return cli_usage("run: --raw uses no chat template: expected no --system, --think, --no-think");
     if (o->logprobs_given && !o->json) return cli_usage("run: --logprobs needs --json");
@@ -73,18 +77,20 @@ static weir_status make_raw(const session *s, const char *text, size_t len, weir
     return out->ids.n > 0 ? WEIR_OK : status_fail(err, WEIR_INVALID, "--raw: expected some text, found none");
 }
 
-static weir_status make_chat(const session *s, const options *o, const char *text, size_t len, weir_prompt *out,
+/* A further message of the conversation. */
+static weir_status make_chat(const session *s, conversation *c, const char *text, size_t len, weir_prompt *out,
                              weir_error *err)
 {
     if (strlen(text) != len) return status_fail(err, WEIR_INVALID, "prompt: expected text, found a NUL byte");
-    conversation c;
-    weir_status  st = conversation_init(&c, err);
-    c.thinking      = o->think ? THINK_ON : o->no_think ? THINK_OFF : THINK_TEMPLATE;
-    if (st == WEIR_OK && o->system != NULL) st = conversation_system(&c, o->system, err);
-    if (st == WEIR_OK) st = conversation_add(&c, "user", text, NULL, err);
-    if (st == WEIR_OK) st = conversation_render(&c, s->model, out, err);
-    conversation_free(&c);
-    return st;
+    TRY(conversation_add(c, "user", text, NULL, err));
+    return conversation_render(c, s->model, out, err);
+}
+
+/* The reply is part of the conversation, also where it was cut short. */
+static weir_status keep_reply(const talk *t, conversation *c, const reply *r, weir_error *err)
+{
+    TRY(conversation_add(c, "assistant", r->text.data, r->reasoning.data, err));
+    return talk_keep(t, c, err);
 }
 
 static int print_result(const reply *r, const session *s, uint64_t seed)
@@ -118,11 +124,13 @@ static int finish_reply(const reply *r, const session *s, const options *o, uint
     return g->finish == WEIR_FINISH_CANCELLED ? CLI_FAILED : CLI_OK;
 }
 
-static int one_reply(const session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample)
+static int one_reply(const session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample,
+                     const talk *t)
 {
     weir_error            err;
     weir_prompt           p = {0};
     reply                 r = {0};
+    conversation          c = {0};
     weir_generate_options g = WEIR_GENERATE_OPTIONS_INIT;
     g.sample                = sample;
     g.max_tokens            = o->max_tokens;
@@ -131,13 +139,16 @@ static int one_reply(const session *s, const options *o, const char *text, size_
     g.logprobs              = o->logprobs_given;
     g.top_logprobs          = o->logprobs;
     g.raw                   = o->raw;
-    weir_status st          = o->raw ? make_raw(s, text, len, &p, &err) : make_chat(s, o, text, len, &p, &err);
-    g.thinking_open         = p.thinking_open;
+    weir_status st          = o->raw ? make_raw(s, text, len, &p, &err) : talk_begin(t, o, &c, &err);
+    if (st == WEIR_OK && !o->raw) st = make_chat(s, &c, text, len, &p, &err);
+    g.thinking_open = p.thinking_open;
     if (st == WEIR_OK) st = reply_run(&r, s, &p.ids, &g, !o->json, &err);
+    if (st == WEIR_OK && !o->raw) st = keep_reply(t, &c, &r, &err);
     if (st != WEIR_OK && r.begun && !o->json) (void)fputc('\n', stdout);
     const int code = st != WEIR_OK ? cli_fail(&err) : finish_reply(&r, s, o, sample->seed);
     reply_free(&r);
     weir_prompt_free(&p);
+    conversation_free(&c);
     return code;
 }
 
@@ -150,13 +161,24 @@ static weir_engine_options engine_options(const session *s, const options *o)
     return e;
 }
 
-static int run(const options *o)
+/* A session keeps what was read where nothing else is said. */
+static weir_status open_talk(talk *t, options *o, weir_error *err)
 {
+    if (o->session == NULL) return WEIR_OK;
+    TRY(talk_open(t, o->session, err));
+    if (o->cache_dir == NULL && (!o->cache_memory_given || o->cache_memory > 0)) o->cache_dir = t->cache;
+    return WEIR_OK;
+}
+
+static int run(const options *given)
+{
+    options    own = *given, *o = &own;
     const bool one_shot = o->prompt != NULL || (!terminal_stdin() && !o->chat);
     const int  bad      = check(o, one_shot);
     if (bad != CLI_OK) return bad;
 
     session            s = {0};
+    talk               t = {0};
     weir_sample_params sample;
     weir_error         err;
     char              *read       = NULL;
@@ -165,6 +187,7 @@ static int run(const options *o)
     weir_status        st         = from_stdin ? input_stdin(&read, &len, &err) : WEIR_OK;
     if (st == WEIR_OK && from_stdin && strspn(read, " \t\r\n") == len)
         st = status_fail(&err, WEIR_INVALID, "run: expected -p TEXT, or text on stdin (--chat talks through a pipe)");
+    if (st == WEIR_OK) st = open_talk(&t, o, &err);
     if (st == WEIR_OK) st = session_open(&s, o, &err);
     if (st == WEIR_OK) st = sampling_from(s.model, o, &sample, &err);
     const weir_engine_options e = engine_options(&s, o);
@@ -173,11 +196,12 @@ static int run(const options *o)
     if (st != WEIR_OK)
         code = cli_fail(&err);
     else if (one_shot)
-        code = one_reply(&s, o, read != NULL ? read : o->prompt, len, &sample);
+        code = one_reply(&s, o, read != NULL ? read : o->prompt, len, &sample, &t);
     else
-        code = chat_run(&s, o, &e, &sample);
+        code = chat_run(&s, o, &e, &sample, &t);
     mem_free(read);
     session_close(&s);
+    talk_close(&t);
     return code;
 }
 

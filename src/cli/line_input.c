@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "cli/state_path.h"
 #include "cli/terminal.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { HISTORY_LINES = 1000, PATH_LIMIT = 4096, PASTE_MS = 20 };
+enum { HISTORY_LINES = 1000, PASTE_MS = 20 };
 
 struct line_input {
     EditLine *edit; /* NULL: no terminal */
@@ -86,33 +87,6 @@ static int read_key(EditLine *e, wchar_t *out)
     return -1;
 }
 
-/* $XDG_STATE_HOME/weir/history, its folders made; mem_free.  NULL: nowhere. */
-static char *make_history_path(void)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    str         s;
-    str_init(&s, PATH_LIMIT);
-    if (state != NULL && state[0] == '/')
-        str_puts(&s, state);
-    else if (home != NULL && home[0] == '/')
-        str_printf(&s, "%s/.local/state", home);
-    else
-        s.failed = true;
-    str_puts(&s, "/weir/history");
-    if (s.failed) {
-        str_free(&s);
-        return NULL;
-    }
-    for (char *slash = strchr(s.data + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(s.data, 0700); /* most exist; a failure shows when the file is written */
-        *slash = '/';
-    }
-    char *path = str_take(&s);
-    str_free(&s);
-    return path;
-}
-
 static weir_status open_editor(line_input *in, weir_error *err)
 {
     HistEvent ev;
@@ -128,7 +102,7 @@ static weir_status open_editor(line_input *in, weir_error *err)
     (void)el_set(in->edit, EL_GETCFN, read_key);
     (void)history(in->history, &ev, H_SETSIZE, HISTORY_LINES);
     (void)history(in->history, &ev, H_SETUNIQUE, 1);
-    in->history_path = make_history_path();
+    in->history_path = state_path("history");
     if (in->history_path != NULL && file_exists(in->history_path))
         (void)history(in->history, &ev, H_LOAD, in->history_path);
     return WEIR_OK;

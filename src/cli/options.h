@@ -26,7 +26,7 @@ typedef struct options {
     bool        cache_memory_given, draft_fixed;
 
     /* run */
-    const char *prompt, *system;
+    const char *prompt, *system, *session;
     bool        raw, chat, think, no_think;
     bool        temp_given, top_p_given, top_k_given, logprobs_given;
     uint32_t    max_tokens, top_k, logprobs;

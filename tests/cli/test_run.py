@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import unittest
 
@@ -216,6 +217,43 @@ class Chat(Case):
         for i in [1, 2]:
             self.assertEqual(cached[i], cached[i - 1] + read[i - 1] - self.head(), "all but the head of the reply")
             self.assertLess(read[i], 60)
+
+    def test_a_session_goes_on_where_it_stopped(self):
+        """Messages and what was read of them: chats and single replies take turns in one session."""
+        text = (DATA / "val-stories.txt").read_text(encoding="utf-8")[:6000]
+        flags = ["--no-think", "--max-tokens", "20", "--session", "tale-1"]
+        self.weir("run", *GREEDY, *flags, "-p", text)
+        kept = self.folder / ".local" / "state" / "weir" / "sessions" / "tale-1"
+        self.assertEqual(stat.S_IMODE(kept.stat().st_mode), 0o700)
+        first = json.loads((kept / "messages.json").read_text())["messages"]
+        self.assertEqual([m["role"] for m in first], ["user", "assistant"])
+
+        one = self.json("run", *GREEDY, *flags, "-p", "Who was that?")
+        self.assertGreater(one["cached_tokens"], 1200)
+        self.assertLess(one["prompt_tokens"] - one["cached_tokens"], 60)
+        self.assertEqual(json.loads((kept / "messages.json").read_text())["messages"],
+                         [*first, {"role": "user", "content": "Who was that?"},
+                          {"role": "assistant", "content": one["text"]}])
+
+        alone = self.write("talk.json", (kept / "messages.json").read_text())
+        out, _ = self.chat("And then?", "/stats", flags=flags)
+        same, _ = self.chat(f"/load {alone}", "And then?", flags=["--no-think", "--max-tokens", "20"])
+        self.assertIn("messages   6", out)
+        self.assertTrue(out.startswith(same), (out, same))
+
+    def test_sessions_that_cannot_be(self):
+        sessions = self.folder / ".local" / "state" / "weir" / "sessions"
+        for name in ["", ".", "..", "../x", "a/b", "a b", "x" * 65]:
+            _, err = self.weir("run", "-p", "Hi.", "--session", name, code=2)
+            self.assertIn("--session: expected 1 to 64 letters", err)
+        self.weir("run", "--raw", "-p", "Hi.", "--session", "x", code=2)
+        self.assertFalse(sessions.exists(), "nothing was made")
+        (sessions / "broken").mkdir(parents=True)
+        broken = sessions / "broken" / "messages.json"
+        broken.write_text('{"messages": 3}')
+        _, err = self.weir("run", "-p", "Hi.", "--session", "broken", code=3)
+        self.assertIn("messages.json", err)
+        self.assertEqual(broken.read_text(), '{"messages": 3}', "left as it was")
 
     def test_without_a_cache_everything_is_read_again(self):
         lines = ["My name is Ada.", "/stats", "I like blue.", "/stats"]
