@@ -50,6 +50,26 @@ static void drop_who(shrinking *s, uint32_t who)
     if (c.n_ops < s->best->n_ops) (void)better(s, &c);
 }
 
+/* What two sequences do, done by one. */
+static void merge(shrinking *s, uint32_t who, uint32_t into)
+{
+    verify_schedule c     = *s->best;
+    bool            there = false;
+    for (uint32_t i = 0; i < c.n_ops; i++) {
+        verify_op *op = &c.ops[i];
+        there         = there || op->who == who;
+        if (op->who == who) op->who = into;
+        if (op->to == who) op->to = into;
+    }
+    if (there) (void)better(s, &c);
+}
+
+static void merge_all(shrinking *s)
+{
+    for (uint32_t who = 1; who < VERIFY_SEQUENCES && !s->best->requests; who++)
+        for (uint32_t into = 0; into < who; into++) merge(s, who, into);
+}
+
 /* What a sequence reads in one go and in the next as one read. */
 static void join_reads(shrinking *s)
 {
@@ -169,6 +189,7 @@ void verify_shrink(verify_schedule *c, verify_fails_fn *fails, void *user)
         drop_ops(&s);
         join_reads(&s);
         for (uint32_t who = 0; who < VERIFY_WISHES; who++) drop_who(&s, who);
+        merge_all(&s);
         plainer_engine(&s);
         lower_numbers(&s);
         for (uint32_t i = 0; i < c->n_ops; i++) plainer_op(&s, i);
