@@ -23,7 +23,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIVE = 12, TEXTS = 5, CONTEXT = 700, STUCK = 4000, GROWTH = 4 << 20, PROBE = 200, PROBE_REPLY = 20 };
+enum {
+    ALIVE       = 12,
+    TEXTS       = 5,
+    CONTEXT     = 700,
+    STUCK       = 4000,
+    GROWTH      = 4 << 20,
+    PROBE       = 200,
+    PROBE_REPLY = 20,
+    SEQUENCES   = 5
+};
 enum { WARM = 500, LOOK_EVERY = 64, LONG_LEG = 4 * WARM /* steps: then all of it has happened */ };
 
 typedef struct soak {
@@ -141,25 +150,27 @@ static void look_at(soak *s, int i)
     s->r[i] = NULL;
 }
 
-/* A sequence of one's own, a way back, and a fork of it that replies; there may be no room for them. */
-static void fork_one(soak *s)
+/* A sequence of one's own, a way back, and a fork of it that replies.  Requests leave no room for
+ * whole contexts, so nobody comes until there is; false: not yet. */
+static bool fork_one(soak *s)
 {
     weir_error                  err;
-    weir_sequence              *q, *fork = NULL;
+    weir_sequence              *q, *fork;
     weir_snapshot              *snap;
     const weir_generate_options g = {.size = sizeof g, .max_tokens = 5};
-    if (weir_sequence_new(&q, s->e, NULL) != WEIR_OK) return;
+    if (state_free_positions(s->e->st) < 2 * (CONTEXT + K_PAGE) || s->e->st->n_sequences + 2 > SEQUENCES) return false;
+    must(weir_sequence_new(&q, s->e, &err), &err);
     append(q, s->text[0], 1 + rng_below(&s->seed, 100));
     must(weir_sequence_snapshot(q, &snap, &err), &err);
-    if (weir_sequence_fork(&fork, q, NULL) == WEIR_OK) {
-        must(weir_generate(fork, &g, NULL, NULL, NULL, &err), &err);
-        append(q, s->text[1], 3);
-        must(weir_sequence_rewind(q, snap, &err), &err);
-        s->forked++;
-    }
+    must(weir_sequence_fork(&fork, q, &err), &err);
+    must(weir_generate(fork, &g, NULL, NULL, NULL, &err), &err);
+    append(q, s->text[1], 3);
+    must(weir_sequence_rewind(q, snap, &err), &err);
+    s->forked++;
     weir_snapshot_free(snap);
     weir_sequence_free(fork);
     weir_sequence_free(q);
+    return true;
 }
 
 typedef struct said {
@@ -258,19 +269,20 @@ static void report(const soak *s, const leg *g, const levels *l)
 static void run(soak *s, const leg *g)
 {
     weir_error                err;
-    levels                    l   = {0};
-    const bool                own = strcmp(g->draft, "model") == 0; /* it drafts for itself */
-    const weir_engine_options opt = {.threads       = g->threads,
-                                     .max_context   = CONTEXT,
-                                     .max_sequences = 5,
-                                     .pool_context  = 4 * CONTEXT,
-                                     .chunk         = 64,
-                                     .cache_memory  = 24u << 20,
-                                     .cache_dir     = g->disk ? folder : NULL,
-                                     .cache_disk    = 32u << 20,
-                                     .draft         = g->draft,
-                                     .draft_model   = own ? s->m : NULL};
-    s->e                          = engine_with(s->m, opt);
+    levels                    l    = {0};
+    bool                      lull = false;
+    const bool                own  = strcmp(g->draft, "model") == 0; /* it drafts for itself */
+    const weir_engine_options opt  = {.threads       = g->threads,
+                                      .max_context   = CONTEXT,
+                                      .max_sequences = SEQUENCES,
+                                      .pool_context  = 4 * CONTEXT,
+                                      .chunk         = 64,
+                                      .cache_memory  = 24u << 20,
+                                      .cache_dir     = g->disk ? folder : NULL,
+                                      .cache_disk    = 32u << 20,
+                                      .draft         = g->draft,
+                                      .draft_model   = own ? s->m : NULL};
+    s->e                           = engine_with(s->m, opt);
     s->ended = s->cancelled = s->stopped = s->forked = s->steps = 0;
     const said     first                                        = probe(s);
     const uint64_t start = clock_ns(), whole = (uint64_t)(soak_seconds * 1e9 / LEGS);
@@ -278,9 +290,10 @@ static void run(soak *s, const leg *g)
         for (int i = 0; i < ALIVE; i++)
             if (s->r[i] != NULL)
                 look_at(s, i);
-            else if (rng_below(&s->seed, 20) == 0)
+            else if (!lull && rng_below(&s->seed, 20) == 0)
                 submit(s, i);
-        if (rng_below(&s->seed, 200) == 0) fork_one(s);
+        if (lull) lull = !fork_one(s);
+        if (rng_below(&s->seed, 200) == 0) lull = true;
         must(weir_engine_step(s->e, NULL, &err), &err);
         s->steps++;
         if (s->steps >= WARM && s->steps <= 2 * WARM && s->steps % LOOK_EVERY == 0) look(s, &l.warm, &l.warm_files);
