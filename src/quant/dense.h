@@ -17,5 +17,9 @@ static inline bool dense_is(dtype t)
 float dense_at(const uint8_t *p, dtype t, size_t i);
 /* y[i] = element i, i < n. */
 void dense_decode(float *y, const uint8_t *p, dtype t, size_t n);
+/* Element i becomes x, to nearest, ties to even. */
+void dense_put(uint8_t *p, dtype t, size_t i, float x);
+/* x rounded to the type and back. */
+float dense_round(dtype t, float x);
 
 #endif

@@ -60,12 +60,38 @@ static void every_f16_has_its_value(void **state)
     }
 }
 
+/* Every pattern survives; between neighbours the nearer one wins, in the middle the even. */
+static void f16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        const float x = f16_to_f32((uint16_t)h);
+        if (isnan(x))
+            assert_int_equal(f16_from_f32(x), h | 0x200); /* made quiet */
+        else
+            assert_int_equal(f16_from_f32(x), h);
+    }
+    for (uint32_t h = 0; h < 0x7BFF; h++) {
+        const float low = f16_to_f32((uint16_t)h), high = f16_to_f32((uint16_t)(h + 1));
+        const float middle = (low + high) / 2;
+        assert_int_equal(f16_from_f32(nextafterf(middle, low)), h);
+        assert_int_equal(f16_from_f32(middle), h + (h & 1));
+        assert_int_equal(f16_from_f32(nextafterf(middle, high)), h + 1);
+        assert_int_equal(f16_from_f32(-middle), 0x8000 | (h + (h & 1)));
+    }
+    assert_int_equal(f16_from_f32(nextafterf(65520.0f, 0.0f)), 0x7BFF);
+    assert_int_equal(f16_from_f32(65520.0f), 0x7C00);
+    assert_int_equal(f16_from_f32(-3e38f), 0xFC00);
+    assert_int_equal(f16_from_f32(1e-30f), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bf16_survives_the_round_trip),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(every_f16_has_its_value),
+        cmocka_unit_test(f16_rounds_to_nearest_even),
     };
     return cmocka_run_group_tests_name("half", tests, NULL, NULL);
 }
