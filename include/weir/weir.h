@@ -3,6 +3,7 @@
 #define WEIR_WEIR_H
 
 #include "weir/base.h"
+#include "weir/convert.h"
 #include "weir/engine.h"
 #include "weir/experimental.h"
 #include "weir/generate.h"

@@ -59,3 +59,10 @@ weir_status file_map_span(const file_map *f, uint64_t off, uint64_t len, const u
     *out = f->data + off;
     return WEIR_OK;
 }
+
+void file_map_rest(const void *p, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)p + page - 1) / page * page,
+                    end = ((uintptr_t)p + n) / page * page;
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}

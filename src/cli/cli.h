@@ -22,7 +22,12 @@ enum {
     CLI_MEMORY = 4, /* does not fit the memory it may have */
 };
 
-typedef enum cli_positional { CLI_NO_MODEL, CLI_MODEL_OPTIONAL, CLI_MODEL_REQUIRED } cli_positional;
+typedef enum cli_positional {
+    CLI_NO_MODEL,
+    CLI_MODEL_OPTIONAL,
+    CLI_MODEL_REQUIRED,
+    CLI_MODEL_AND_TARGET
+} cli_positional;
 
 typedef struct command {
     const char             *name;
@@ -34,7 +39,8 @@ typedef struct command {
     int (*run)(const options *o);   /* returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_eval, cmd_bench, cmd_fit, cmd_verify;
+extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_eval, cmd_bench, cmd_fit, cmd_quantize,
+    cmd_verify;
 
 /* Prints "weir: " and the message; returns CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);

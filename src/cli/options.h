@@ -38,6 +38,10 @@ typedef struct options {
     const char *ids, *out, *text;
     uint32_t    window, windows;
 
+    /* quantize */
+    const char *target, *recipe;
+    uint32_t    bits, group;
+
     /* bench, fit, verify */
     const char *shape, *format;
     uint32_t    depth, runs, parallel, prompts, tokens;
@@ -50,7 +54,7 @@ typedef struct options {
 /* What holds where the command line says nothing. */
 #define OPTIONS_INIT \
     { \
-        .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5 \
+        .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5, .bits = 4, .group = 64 \
     }
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */
