@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DATA = 1 << 24 };
+enum { MAX_DATA = 64 << 20 };
 
 char *made_dir(void)
 {
