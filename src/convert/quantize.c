@@ -39,8 +39,9 @@ static weir_status check_options(const char *source, const weir_quantize_options
         return status_fail(err, WEIR_INVALID, "quantize: bits: expected 2, 3, 4, 5, 6 or 8, found %u", o->bits);
     if (!affine_is(4, o->group))
         return status_fail(err, WEIR_INVALID, "quantize: group: expected 32, 64 or 128, found %u", o->group);
-    if (!file_is_dir(source)) return status_fail(err, WEIR_INVALID, "%s: expected a folder with a checkpoint", source);
-    return WEIR_OK;
+    if (file_is_dir(source)) return WEIR_OK;
+    return status_fail(err, WEIR_IO, "%s: expected a folder with a checkpoint, found %s", source,
+                       file_exists(source) ? "a file" : "nothing");
 }
 
 static weir_status prepare(conversion *c, const char *source, uint64_t file_bytes, weir_error *err)

@@ -6,7 +6,7 @@ import unittest
 
 from support import DEMO, FIXTURES, PROGRAM, Case
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "verify"]
+COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "verify"]
 COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
@@ -20,6 +20,7 @@ FLAGS = {
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
               "--tokens", "--parallel", *DRAFTS],
     "fit": ["--parallel", "--pool", *DRAFTS, *CACHE],
+    "quantize": ["--bits", "--group", "--recipe"],
     "verify": ["--budget"],
 }
 
@@ -49,7 +50,7 @@ class Usage(Case):
         self.assertIn("Usage:", out)
 
     def test_unknown_commands(self):
-        for name in ["serve", "pull", "ls", "quantize", "runn", ""]:
+        for name in ["serve", "pull", "ls", "runn", ""]:
             self.refused(name, says=[f'unknown command "{name}"', *COMMANDS])
         self.refused("help", "serve", says="unknown command")
 

@@ -180,8 +180,8 @@ static void sources_that_do_not_do(void **unused)
     (void)unused;
     char *dir = made_dir(), *target = path_join(dir, "out");
     refused(fixture_path("mlx-q8"), target, NULL, WEIR_INVALID, "expected an unquantised checkpoint");
-    refused("/does/not/exist", target, NULL, WEIR_INVALID, "/does/not/exist: expected a folder");
-    refused(fixture_path("tiny-moe/config.json"), target, NULL, WEIR_INVALID, "expected a folder");
+    refused("/does/not/exist", target, NULL, WEIR_IO, "/does/not/exist: expected a folder");
+    refused(fixture_path("tiny-moe/config.json"), target, NULL, WEIR_IO, "found a file");
     refused(fixture_path("mlx-kernels"), target, NULL, WEIR_FORMAT, "expected model.safetensors.index.json");
     assert_false(file_is_dir(target)); /* nothing was begun */
     char *odd = rewrite("tiny-dense", with_a_nan, "layers.1.mlp.down_proj.weight");
