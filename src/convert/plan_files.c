@@ -102,9 +102,10 @@ weir_status plan_files_make(plan *p, const size_t *ends, uint64_t file_bytes, we
 static weir_status put_source(str *text, const char *path, weir_error *err)
 {
     struct stat sb;
+    const char *slash = strrchr(path, '/'); /* the folder may be called otherwise the next time */
     if (stat(path, &sb) != 0) return status_fail(err, WEIR_IO, "%s: %s", path, strerror(errno));
-    str_printf(text, "source %s %lld bytes, changed %lld.%09ld\n", path, (long long)sb.st_size,
-               (long long)sb.st_mtim.tv_sec, sb.st_mtim.tv_nsec);
+    str_printf(text, "source %s %lld bytes, changed %lld.%09ld\n", slash != NULL ? slash + 1 : path,
+               (long long)sb.st_size, (long long)sb.st_mtim.tv_sec, sb.st_mtim.tv_nsec);
     return WEIR_OK;
 }
 

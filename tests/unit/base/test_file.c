@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -301,6 +302,44 @@ static void what_cannot_be_mapped(void **state)
     assert_true(m.data == NULL && m.path == NULL && m.size == 0);
 }
 
+/* Pages of files that this process holds in memory. */
+static long resident_file_pages(void)
+{
+    long  all = 0, resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld %ld %ld", &all, &resident, &shared), 3);
+    (void)fclose(f);
+    return shared;
+}
+
+static void rested_pages_take_no_memory(void **state)
+{
+    (void)state;
+    enum { SIZE = 8 << 20 };
+    const long  pages = SIZE / sysconf(_SC_PAGESIZE);
+    uint8_t    *bytes = malloc(SIZE);
+    weir_error  err;
+    file_writer w;
+    file_map    m;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < SIZE; i++) bytes[i] = (uint8_t)(i * 7 + (i >> 12));
+    assert_int_equal(file_create(&w, path, &err), WEIR_OK);
+    assert_int_equal(file_write(&w, bytes, SIZE, &err), WEIR_OK);
+    assert_int_equal(file_commit(&w, &err), WEIR_OK);
+    assert_int_equal(file_map_open(&m, path, &err), WEIR_OK);
+    assert_memory_equal(m.data, bytes, SIZE);
+    const long before = resident_file_pages();
+    file_map_rest(m.data + 1, SIZE - 2); /* all whole pages but the first and the last */
+    const long given_back = before - resident_file_pages();
+    assert_true(given_back > pages / 2 && given_back < pages + pages / 2);
+    file_map_rest(m.data, 0);
+    file_map_rest(m.data + 5, 100); /* no whole page */
+    assert_memory_equal(m.data, bytes, SIZE);
+    file_map_close(&m);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +356,7 @@ int main(void)
         cmocka_unit_test(what_a_path_is),
         cmocka_unit_test(mapped_spans_are_checked),
         cmocka_unit_test(what_cannot_be_mapped),
+        cmocka_unit_test(rested_pages_take_no_memory),
     };
     return cmocka_run_group_tests_name("file", tests, setup, teardown);
 }
