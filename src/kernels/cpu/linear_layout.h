@@ -42,6 +42,7 @@ typedef struct lin_weight {
 
 typedef struct lin_layout {
     bool     affine;
+    uint32_t group_shift;  /* affine: log2 of the columns of a group */
     uint32_t nv;           /* vectors of 16 in a block */
     uint32_t n_blocks;     /* in all; dense: vectors */
     uint32_t chunk_blocks; /* blocks in a chunk; dense: vectors */

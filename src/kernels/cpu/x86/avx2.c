@@ -14,7 +14,7 @@ enum {
     DELTA_TILE  = 1,
     SCORE_KEYS  = 1,
     VALUE_TILE  = 1,
-    DOT_MOST    = 6, /* rows of x in one pass over the weights */
+    DOT_MOST    = 4, /* rows of x in one pass over the weights */
     PARTS       = 2,
     BURN_CHAINS = 6
 };
@@ -144,11 +144,38 @@ INLINE vf vf_load_bf16(const void *p)
     const __m128i *h = p;
     return (vf){bf16_lanes(_mm_loadu_si128(h)), bf16_lanes(_mm_loadu_si128(h + 1))};
 }
+/* n < 16 bytes, an even number, and zeros.  Through general registers: a vector that is
+ * loaded over smaller stores waits for them. */
+INLINE __m128i load_bytes(const uint8_t *p, size_t n)
+{
+    uint64_t lo = 0, hi = 0;
+    uint32_t a, b;
+    uint16_t c = 0;
+    if (n >= 8) {
+        memcpy(&lo, p, 8);
+        memcpy(&hi, p + n - 8, 8);
+        hi = n == 8 ? 0 : hi >> (8 * (16 - n));
+    } else if (n >= 4) {
+        memcpy(&a, p, 4);
+        memcpy(&b, p + n - 4, 4);
+        lo = a | (uint64_t)b << (8 * (n - 4));
+    } else if (n > 0) {
+        memcpy(&c, p, 2);
+        lo = c;
+    }
+    return _mm_set_epi64x((long long)hi, (long long)lo);
+}
+/* n < 16 halves, as two registers. */
+INLINE void load_halves(__m128i *lo, __m128i *hi, const uint8_t *p, size_t n)
+{
+    *lo = n >= 8 ? _mm_loadu_si128((const void *)p) : load_bytes(p, 2 * n);
+    *hi = n > 8 ? load_bytes(p + 16, 2 * (n - 8)) : _mm_setzero_si128();
+}
 INLINE vf vf_load_bf16_n(const void *p, size_t n)
 {
-    uint16_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vf_load_bf16(t);
+    __m128i lo, hi;
+    load_halves(&lo, &hi, p, n);
+    return (vf){bf16_lanes(lo), bf16_lanes(hi)};
 }
 INLINE vf vf_load_f16(const void *p)
 {
@@ -157,9 +184,9 @@ INLINE vf vf_load_f16(const void *p)
 }
 INLINE vf vf_load_f16_n(const void *p, size_t n)
 {
-    uint16_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vf_load_f16(t);
+    __m128i lo, hi;
+    load_halves(&lo, &hi, p, n);
+    return (vf){_mm256_cvtph_ps(lo), _mm256_cvtph_ps(hi)};
 }
 INLINE vf vf_load_f32(const void *p)
 {
