@@ -171,13 +171,17 @@ static weir_status describe(checkpoint_tensor *v, dtype type, uint32_t rank, con
 {
     if ((unsigned)type >= DTYPE_COUNT || rank > CHECKPOINT_MAX_RANK)
         return status_fail(err, WEIR_INVALID, "memory: expected a known type and rank up to %d", CHECKPOINT_MAX_RANK);
-    v->type      = type;
-    v->type_name = dtype_table[type].name;
-    v->rank      = rank;
-    v->bytes     = dtype_table[type].bytes;
+    v->type              = type;
+    v->type_name         = dtype_table[type].name;
+    v->rank              = rank;
+    v->bytes             = dtype_table[type].bytes;
+    const uint32_t block = dtype_table[type].elements;
+    if (block > 1 && (rank == 0 || shape[rank - 1] % block != 0))
+        return status_fail(err, WEIR_INVALID, "memory: shape: expected rows of whole blocks of %u", block);
     for (uint32_t i = 0; i < rank; i++) {
         v->shape[i] = shape[i];
-        if (__builtin_mul_overflow(v->bytes, shape[i], &v->bytes) || v->bytes > PTRDIFF_MAX)
+        if (__builtin_mul_overflow(v->bytes, i + 1 < rank ? shape[i] : shape[i] / block, &v->bytes) ||
+            v->bytes > PTRDIFF_MAX)
             return status_fail(err, WEIR_INVALID, "memory: shape: expected a product that fits into memory");
     }
     return WEIR_OK;
