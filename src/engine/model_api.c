@@ -133,7 +133,9 @@ void weir_model_get_info(const weir_model *m, weir_model_info *out)
     *out                            = (weir_model_info){
                                    .path               = checkpoint_path(m->c),
                                    .model_type         = c->model_type,
-                                   .layout             = cv->conv_channel_last ? "mlx" : "huggingface",
+                                   .layout             = cv->decay_is_rate       ? "gguf"
+                                                         : cv->conv_channel_last ? "mlx"
+                                                                                 : "huggingface",
                                    .weight_format      = m->d.format,
                                    .moe                = c->is_moe,
                                    .tied_head          = c->tie_word_embeddings,

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 2 }; /* raise on any change below */
+enum { KERNELS_ABI = 3 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
@@ -73,9 +73,11 @@ typedef struct k_linear_job {
     k_buf          *y;
 } k_linear_job;
 
-/* Sizes of the gated delta rule, equal for all layers. */
+/* Sizes of the gated delta rule, equal for all layers.  Value head h belongs to key head
+ * h div (value_heads / key_heads), in tiled order to h mod key_heads. */
 typedef struct k_delta_shape {
     uint32_t key_heads, value_heads, key_dim, value_dim, conv_kernel;
+    bool     heads_tiled;
 } k_delta_shape;
 
 /* C, the channels of the convolution: queries, keys and values of all heads. */
