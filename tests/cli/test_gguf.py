@@ -50,6 +50,23 @@ class Gguf(Case):
         found, expected = self.both("tiny-dense", "--type", "F16", "--order", "grouped")
         self.assertEqual(found, expected)
 
+    def test_block_types(self):
+        """Bit for bit what the decoded weights give, whatever computes them."""
+        for kind in gguf_from_fixture.ggml.BLOCK_TYPES:
+            with self.subTest(kind):
+                plain = self.folder / "plain"
+                model = self.convert("tiny-dense", "--type", kind, "--order", "grouped", "--plain", plain)
+                self.assertEqual(self.json("inspect", model)["weight_format"], kind.lower())
+                expected = self.logits(plain)
+                self.assertEqual(self.logits(model), expected)
+                self.assertEqual(self.logits(model, "--isa", "scalar", "--chunk", "3", "--threads", "2"), expected)
+
+    def test_block_types_with_tiled_heads(self):
+        for fixture, kind in [("tiny-dense", "Q4_K"), ("tiny-dense", "Q6_K"), ("tiny-moe", "Q8_0"), ("tiny-moe", "MXFP4")]:
+            with self.subTest(fixture, kind=kind):
+                found, expected = self.both(fixture, "--type", kind, "--writer", "ollama")
+                self.assertLess(self.error(found, expected), 2e-4)
+
     def test_a_wrong_order_is_seen(self):
         """tiny-dense has two value heads a key head: its order matters, and nothing but the mark can tell."""
         for writer in ("llama", "ollama"):

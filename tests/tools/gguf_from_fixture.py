@@ -12,6 +12,7 @@ writes the same model as float32 in Hugging Face layout, so that both can be com
 """
 import argparse
 import array
+import functools
 import json
 import math
 import pathlib
@@ -45,6 +46,7 @@ PREFIXES = ("model.language_model.", "model.")
 
 # ---- reading ----
 
+@functools.cache
 def read_checkpoint(folder):
     """name -> (shape, floats), without the vision tower."""
     tensors = {}

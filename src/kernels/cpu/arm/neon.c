@@ -238,6 +238,7 @@ INLINE vq vq_load(const uint8_t *p)
 }
 
 #include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
 #include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/rows.h"
@@ -248,5 +249,6 @@ void cpu_isa_neon(cpu_isa *t)
     lanes_rows(t);
     lanes_delta(t);
     lanes_linear(t);
+    lanes_blocks(t);
     lanes_attention(t);
 }

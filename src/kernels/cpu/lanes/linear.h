@@ -407,7 +407,8 @@ static void lin_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
     case K_F16: expand_dense(w, row0, n, panel, DTYPE_F16); return;
     case K_BF16: expand_dense(w, row0, n, panel, DTYPE_BF16); return;
     case K_AFFINE4:
-    case K_AFFINE8: break;
+    case K_AFFINE8:
+    default: break;
     }
     switch (w->scale_type) {
     case DTYPE_F32: expand_typed(w, row0, n, panel, DTYPE_F32); break;
