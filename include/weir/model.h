@@ -12,8 +12,9 @@
 
 typedef struct weir_model weir_model;
 
-/* Opens the checkpoint at `path`: a directory in Hugging Face or MLX form, or
- * one .safetensors file beside its config.json.
+/* Opens the checkpoint at `path`: a directory in Hugging Face or MLX form,
+ * one .safetensors file beside its config.json, or a GGUF file, which brings its
+ * own tokenizer and chat template.
  *
  * On WEIR_OK the caller owns *out and releases it with weir_model_close().
  * Otherwise *out is NULL and `err` names the file and the field or tensor,

@@ -5,7 +5,7 @@ import pathlib
 import sys
 import unittest
 
-from support import FIXTURES, SOURCE, Case, numbers, safetensors
+from support import DATA, DEMO, FIXTURES, SOURCE, Case, numbers, safetensors
 
 sys.path.insert(0, str(pathlib.Path(SOURCE) / "tests" / "tools"))
 import gguf_from_fixture  # noqa: E402
@@ -104,6 +104,33 @@ class Gguf(Case):
             if key != "model_type":
                 self.assertEqual(info[key], plain[key], key)
         self.assertEqual(info["model_type"], "qwen3_5_moe_text")
+
+
+class Demo(Case):
+    """The demo model as a GGUF file: tokenizer, template, end tokens and advice are in it."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = gguf_from_fixture.convert([DEMO, self.folder / "demo.gguf", "--tokenizer", DEMO])
+
+    def test_ids(self):
+        for name in ("val-chat", "val-tales", "val-stories"):
+            text = (DATA / f"{name}.txt").read_text(encoding="utf-8")
+            self.assertEqual(self.json("tokenize", self.model, stdin=text)["ids"],
+                             json.loads((DATA / f"{name}.ids.json").read_text()), name)
+        tags = self.json("tokenize", self.model, "-p", "a<think>\nb</think><tool_call>")
+        self.assertEqual([p for p in tags["pieces"] if p.startswith("<")], ["<think>", "</think>", "<tool_call>"])
+
+    def test_text_and_advice(self):
+        args = ["-p", "Tell me a story about a fox.", "--temp", "0", "--max-tokens", "40"]
+        found, expected = self.json("run", self.model, *args), self.json("run", DEMO, *args)
+        self.assertEqual((found["text"], found["reasoning"], found["ids"]), (expected["text"], expected["reasoning"], expected["ids"]))
+        self.assertEqual(found["prompt_tokens"], expected["prompt_tokens"])
+        info, plain = self.json("inspect", self.model), self.json("inspect", DEMO)
+        self.assertTrue(info["has_tokenizer"] and info["has_chat_template"])
+        self.assertEqual(sorted(info["eos_ids"]), sorted(plain["eos_ids"]))
+        self.assertEqual(info["sampling"]["top_k"], plain["sampling"]["top_k"])
+        self.assertAlmostEqual(info["sampling"]["temperature"], plain["sampling"]["temperature"], places=6)
 
 
 if __name__ == "__main__":

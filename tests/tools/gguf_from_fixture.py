@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint in Hugging Face layout as a GGUF file, as the known converters do.
+"""Writes a checkpoint in Hugging Face or MLX layout as a GGUF file, as the known converters do.
 
     gguf_from_fixture.py FOLDER OUT.gguf [--type Q4_K] [--writer llama|ollama] [--mtp inside|beside|none]
                          [--split N] [--order tiled|grouped] [--unmarked] [--plain FOLDER] [--tokenizer FOLDER]
@@ -8,6 +8,7 @@ Matrices get the type, or one that fits their rows.  A block type's blocks are r
 quantisation of the checkpoint: the format is what is tested, and any weights will do.  --plain
 writes the same model as float32 in Hugging Face layout, so that both can be compared.
 --order grouped leaves value heads as they are, which the file says unless --unmarked.
+MLX's affine matrices are decoded first, to type F32 exactly.
 --tokenizer puts the folder's tokenizer.json and chat template into the metadata.
 """
 import argparse
@@ -41,7 +42,7 @@ BLOCK = {"input_layernorm.weight": "attn_norm.weight", "post_attention_layernorm
          "mlp.shared_expert.down_proj.weight": "ffn_down_shexp.weight", "mlp.experts.down_proj": "ffn_down_exps.weight"}
 MTP = {"mtp.fc.weight": "nextn.eh_proj.weight", "mtp.pre_fc_norm_embedding.weight": "nextn.enorm.weight",
        "mtp.pre_fc_norm_hidden.weight": "nextn.hnorm.weight", "mtp.norm.weight": "nextn.shared_head_norm.weight"}
-PREFIXES = ("model.language_model.", "model.")
+PREFIXES = ("model.language_model.", "language_model.model.", "language_model.", "model.")
 
 
 # ---- reading ----
@@ -49,7 +50,7 @@ PREFIXES = ("model.language_model.", "model.")
 @functools.cache
 def read_checkpoint(folder):
     """name -> (shape, floats), without the vision tower."""
-    tensors = {}
+    tensors, stored = {}, {}
     for path in sorted(folder.glob("model*.safetensors")):
         data = path.read_bytes()
         length = struct.unpack_from("<Q", data)[0]
@@ -57,8 +58,33 @@ def read_checkpoint(folder):
             if name == "__metadata__" or "visual." in name:
                 continue
             begin, end = (8 + length + offset for offset in entry["data_offsets"])
-            tensors[name] = (entry["shape"], array.array("f", ggml.decode(entry["dtype"], data[begin:end])))
+            stored[name] = (entry["shape"], entry["dtype"], data[begin:end])
+    for name, (shape, kind, data) in stored.items():
+        path = name.removesuffix(".weight")
+        if name.endswith((".scales", ".biases")):
+            continue
+        if path + ".scales" in stored:
+            tensors[name] = affine(stored[path + ".scales"], stored[path + ".biases"], data)
+        else:
+            tensors[name] = (shape, array.array("f", ggml.decode(kind, data)))
     return tensors
+
+
+def affine(scales, biases, codes):
+    """A matrix of MLX's affine scheme with 4 or 8 bits: shape and floats."""
+    shape, kind, data = scales
+    values = array.array("f")
+    group = 64
+    bits = len(codes) * 8 // (len(ggml.decode(kind, data)) * group)
+    size = group * bits // 8
+    for i, (s, b) in enumerate(zip(ggml.decode(kind, data), ggml.decode(kind, biases[2]))):
+        level = [s * c + b for c in range(1 << bits)]
+        part = codes[i * size:(i + 1) * size]
+        if bits == 8:
+            values.extend(level[c] for c in part)
+        else:
+            values.extend(level[c] for byte in part for c in (byte & 15, byte >> 4))
+    return [shape[0], shape[1] * group], values
 
 
 def short(name):
@@ -149,6 +175,8 @@ class Converter:
         self.order = [g * ratio + j for j in range(ratio) for g in range(nk)] if args.order == "tiled" else list(range(nv))
         self.pools = {}
         self.out, self.plain = [], {}
+        self.mlx = any(shape[-1] == 1 for name, (shape, _) in
+                       read_checkpoint(self.folder).items() if "conv1d" in name)
 
     def kind_for(self, cols):
         wanted = self.args.type
@@ -170,6 +198,7 @@ class Converter:
         """One tensor in both files; `name` is Hugging Face's."""
         cols = shape[-1] if len(shape) > 1 else 1
         if name.endswith("conv1d.weight"):
+            cols = max(shape[1:])
             shape = [shape[0], cols]
         if name.endswith("shared_expert_gate.weight"):
             shape = [cols]
@@ -180,7 +209,7 @@ class Converter:
         shifted = shifted or "pre_fc_norm" in name
         plain = values
         if shifted:
-            data = array.array("f", (ggml.f32(1 + x) for x in values)).tobytes()
+            data = array.array("f", (x if self.mlx else ggml.f32(1 + x) for x in values)).tobytes()
             kind = "F32"
         elif name.endswith("A_log"):
             data = array.array("f", (-math.exp(x) for x in values)).tobytes()
