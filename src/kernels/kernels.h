@@ -16,15 +16,51 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 2 }; /* raise on any change below */
+enum { KERNELS_ABI = 3 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
 typedef struct k_weight k_weight; /* matrices in their storage format            */
 
 /* How a weight matrix is stored.  AFFINE4/8: MLX packing, codes of 4 or 8 bits,
- * w = scale * code + bias per group of `group` columns (docs/formats). */
-typedef enum k_format { K_F32, K_F16, K_BF16, K_AFFINE4, K_AFFINE8 } k_format;
+ * w = scale * code + bias per group of `group` columns (docs/formats).  The others
+ * are GGML's block types (quant/blocks.h), rows of whole blocks, in dtype's order. */
+typedef enum k_format {
+    K_F32,
+    K_F16,
+    K_BF16,
+    K_AFFINE4,
+    K_AFFINE8,
+    K_Q4_0,
+    K_Q4_1,
+    K_Q5_0,
+    K_Q5_1,
+    K_Q8_0,
+    K_Q2_K,
+    K_Q3_K,
+    K_Q4_K,
+    K_Q5_K,
+    K_Q6_K,
+    K_IQ4_NL,
+    K_IQ4_XS,
+    K_MXFP4,
+    K_FORMATS
+} k_format;
+
+/* Is it one of the block types, and which. */
+static inline bool k_is_block(k_format f)
+{
+    return f >= K_Q4_0 && f < K_FORMATS;
+}
+static inline dtype k_block_type(k_format f)
+{
+    return (dtype)((int)DTYPE_Q4_0 + ((int)f - (int)K_Q4_0));
+}
+static inline k_format k_block_format(dtype t)
+{
+    return (k_format)((int)K_Q4_0 + ((int)t - (int)DTYPE_Q4_0));
+}
+_Static_assert((int)K_MXFP4 - (int)K_Q4_0 == (int)DTYPE_MXFP4 - (int)DTYPE_Q4_0, "two lists of one order");
 
 /* Where one matrix's bytes are; scales and biases for affine formats alone. */
 typedef struct k_matrix {
@@ -73,9 +109,11 @@ typedef struct k_linear_job {
     k_buf          *y;
 } k_linear_job;
 
-/* Sizes of the gated delta rule, equal for all layers. */
+/* Sizes of the gated delta rule, equal for all layers.  Value head h belongs to key head
+ * h div (value_heads / key_heads), in tiled order to h mod key_heads. */
 typedef struct k_delta_shape {
     uint32_t key_heads, value_heads, key_dim, value_dim, conv_kernel;
+    bool     heads_tiled;
 } k_delta_shape;
 
 /* C, the channels of the convolution: queries, keys and values of all heads. */

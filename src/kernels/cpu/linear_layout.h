@@ -4,7 +4,8 @@
  * format alone (docs/EXACTNESS.md).  It is described by blocks:
  *
  *   dense (f32, f16, bf16): acc[l] = fma(w[16v + l], x[16v + l], acc[l]) for v
- *   ascending; K is padded with zeros to a multiple of 16.
+ *   ascending; K is padded with zeros to a multiple of 16.  GGML's block types are
+ *   dense over the floats that a block stands for.
  *
  *   affine: 16 groups make a chunk.  Per chunk, first the biases of its groups
  *   (lane g mod 16 = group g):   acc[l] = fma(bias[g], xsum[g], acc[l])

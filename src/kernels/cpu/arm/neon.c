@@ -224,6 +224,7 @@ INLINE vp vp_hold(vp v)
 }
 
 #include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
 #include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/rows.h"
@@ -234,5 +235,6 @@ void cpu_isa_neon(cpu_isa *t)
     lanes_rows(t);
     lanes_delta(t);
     lanes_linear(t);
+    lanes_blocks(t);
     lanes_attention(t);
 }

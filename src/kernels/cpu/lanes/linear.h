@@ -162,7 +162,7 @@ INLINE void dot_kernel(const dot_run *d, const int R, const int M, const k_forma
     case K_AFFINE8: dot_bytes(d, R, x, M, sum); break;
     case K_F16: dot_floats(d, R, x, M, DTYPE_F16, sum); break;
     case K_BF16: dot_floats(d, R, x, M, DTYPE_BF16, sum); break;
-    case K_F32: dot_floats(d, R, x, M, DTYPE_F32, sum); break;
+    default: dot_floats(d, R, x, M, DTYPE_F32, sum); break;
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++)
         vp_store(d->acc + (r * M + m) * LANES, sum[r][m]);
@@ -416,7 +416,7 @@ static void lin_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
     case K_F16: expand_dense(w, row0, n, panel, DTYPE_F16); break;
     case K_BF16: expand_dense(w, row0, n, panel, DTYPE_BF16); break;
     case K_AFFINE4: expand_affine(w, row0, n, panel, true); break;
-    case K_AFFINE8: expand_affine(w, row0, n, panel, false); break;
+    default: expand_affine(w, row0, n, panel, false); break;
     }
 }
 
