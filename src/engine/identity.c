@@ -48,7 +48,8 @@ static void put_storage(str *s, const checkpoint *c)
     put_form(s, "all", q->present, &q->form);
     for (size_t i = 0; i < q->n_overrides; i++)
         put_form(s, q->overrides[i].path, q->overrides[i].quantised, &q->overrides[i].form);
-    str_printf(s, "gains %d %d conv %d\n", k->gain_minus_one, k->mtp_gain_minus_one, k->conv_channel_last);
+    str_printf(s, "gains %d %d conv %d rates %d tiled %d\n", k->gain_minus_one, k->mtp_gain_minus_one,
+               k->conv_channel_last, k->decay_is_rate, checkpoint_config(c)->linear_heads_tiled);
 }
 
 /* What the engine makes of it, and how its states lie in memory. */

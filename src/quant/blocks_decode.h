@@ -11,10 +11,13 @@
 #include "base/bytes.h"
 #include "base/half.h"
 
+/* In front of a short loop: left whole, it becomes vectors; unrolled, it does not. */
+#define BLOCK_LOOP _Pragma("GCC unroll 1")
+
 /* The levels of the two types whose codes are not linear. */
-static const int8_t block_iq4_levels[16]   = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-static const int8_t block_mxfp4_levels[16] = {0, 1,  2,  3,  4,  6,  8,  12,
-                                              0, -1, -2, -3, -4, -6, -8, -12}; /* doubled E2M1 */
+static const float block_iq4_levels[16]   = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static const float block_mxfp4_levels[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                             0, -1, -2, -3, -4, -6, -8, -12}; /* doubled E2M1 */
 
 static inline float block_half(const uint8_t *p)
 {
@@ -23,66 +26,65 @@ static inline float block_half(const uint8_t *p)
 
 /* ---- 32 weights ---- */
 
-static inline void block_q8_0(float *y, const uint8_t *b)
+static inline void block_q8_0(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b);
     for (size_t j = 0; j < 32; j++) y[j] = (float)(int8_t)b[2 + j] * d;
 }
 
-static inline void block_q4_0(float *y, const uint8_t *b)
+static inline void block_q4_0(float *restrict y, const uint8_t *restrict b)
 {
-    const float d = block_half(b);
-    for (size_t j = 0; j < 16; j++) {
-        y[j]      = (float)((b[2 + j] & 15) - 8) * d;
-        y[j + 16] = (float)((b[2 + j] >> 4) - 8) * d;
-    }
+    const float d                                        = block_half(b);
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j]      = (float)((b[2 + j] & 15) - 8) * d;
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j + 16] = (float)((b[2 + j] >> 4) - 8) * d;
 }
 
-static inline void block_q4_1(float *y, const uint8_t *b)
+static inline void block_q4_1(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b), m = block_half(b + 2);
-    for (size_t j = 0; j < 16; j++) {
-        y[j]      = (float)(b[4 + j] & 15) * d + m;
-        y[j + 16] = (float)(b[4 + j] >> 4) * d + m;
-    }
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j]      = (float)(b[4 + j] & 15) * d + m;
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j + 16] = (float)(b[4 + j] >> 4) * d + m;
 }
 
-/* Code j of a block with four bits in qs and the fifth in qh. */
-static inline int block_five_bits(const uint8_t *qs, uint32_t qh, size_t j)
+/* Codes j and j + 16 of a block with four bits in qs and the fifth in qh. */
+static inline int block_low_five(const uint8_t *qs, uint32_t qh, unsigned j)
 {
-    const int low = j < 16 ? qs[j] & 15 : qs[j - 16] >> 4;
-    return low | (int)(qh >> j & 1u) << 4;
+    return (qs[j] & 15) | (int)(qh >> j & 1u) << 4;
 }
-
-static inline void block_q5_0(float *y, const uint8_t *b)
+static inline int block_high_five(const uint8_t *qs, uint32_t qh, unsigned j)
 {
-    const float    d  = block_half(b);
-    const uint32_t qh = load_u32(b + 2);
-    for (size_t j = 0; j < 32; j++) y[j] = (float)(block_five_bits(b + 6, qh, j) - 16) * d;
+    return qs[j] >> 4 | (int)(qh >> (j + 16) & 1u) << 4;
 }
 
-static inline void block_q5_1(float *y, const uint8_t *b)
+static inline void block_q5_0(float *restrict y, const uint8_t *restrict b)
+{
+    const float    d                                       = block_half(b);
+    const uint32_t qh                                      = load_u32(b + 2);
+    BLOCK_LOOP for (unsigned j = 0; j < 16; j++) y[j]      = (float)(block_low_five(b + 6, qh, j) - 16) * d;
+    BLOCK_LOOP for (unsigned j = 0; j < 16; j++) y[j + 16] = (float)(block_high_five(b + 6, qh, j) - 16) * d;
+}
+
+static inline void block_q5_1(float *restrict y, const uint8_t *restrict b)
 {
     const float    d = block_half(b), m = block_half(b + 2);
-    const uint32_t qh = load_u32(b + 4);
-    for (size_t j = 0; j < 32; j++) y[j] = (float)block_five_bits(b + 8, qh, j) * d + m;
+    const uint32_t qh                                      = load_u32(b + 4);
+    BLOCK_LOOP for (unsigned j = 0; j < 16; j++) y[j]      = (float)block_low_five(b + 8, qh, j) * d + m;
+    BLOCK_LOOP for (unsigned j = 0; j < 16; j++) y[j + 16] = (float)block_high_five(b + 8, qh, j) * d + m;
 }
 
 /* 32 nibbles through a table of levels. */
-static inline void block_levels(float *y, const uint8_t *qs, const int8_t *level, float d)
+static inline void block_levels(float *restrict y, const uint8_t *restrict qs, const float *restrict level, float d)
 {
-    for (size_t j = 0; j < 16; j++) {
-        y[j]      = d * (float)level[qs[j] & 15];
-        y[j + 16] = d * (float)level[qs[j] >> 4];
-    }
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j]      = d * level[qs[j] & 15];
+    BLOCK_LOOP for (size_t j = 0; j < 16; j++) y[j + 16] = d * level[qs[j] >> 4];
 }
 
-static inline void block_iq4_nl(float *y, const uint8_t *b)
+static inline void block_iq4_nl(float *restrict y, const uint8_t *restrict b)
 {
     block_levels(y, b + 2, block_iq4_levels, block_half(b));
 }
 
-static inline void block_mxfp4(float *y, const uint8_t *b)
+static inline void block_mxfp4(float *restrict y, const uint8_t *restrict b)
 {
     const uint32_t e = b[0];
     block_levels(y, b + 1, block_mxfp4_levels, f32_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23));
@@ -90,14 +92,14 @@ static inline void block_mxfp4(float *y, const uint8_t *b)
 
 /* ---- 256 weights ---- */
 
-static inline void block_q2_k(float *y, const uint8_t *b)
+static inline void block_q2_k(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b + 80), dmin = block_half(b + 82);
     for (unsigned s = 0; s < 16; s++) { /* codes of half h lie four to a byte, quarter by quarter */
         const uint8_t *qs    = b + 16 + s / 8 * 32 + s % 2 * 16;
         const unsigned shift = s % 8 / 2 * 2;
         const float    scale = d * (float)(b[s] & 15), min = dmin * (float)(b[s] >> 4);
-        for (unsigned l = 0; l < 16; l++) y[16 * s + l] = scale * (float)(qs[l] >> shift & 3) - min;
+        BLOCK_LOOP for (unsigned l = 0; l < 16; l++) y[16 * s + l] = scale * (float)(qs[l] >> shift & 3) - min;
     }
 }
 
@@ -108,14 +110,15 @@ static inline int block_q3_k_scale(const uint8_t *a, size_t s)
     return (low | high << 4) - 32;
 }
 
-static inline void block_q3_k(float *y, const uint8_t *b)
+static inline void block_q3_k(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b + 108);
     for (unsigned s = 0; s < 16; s++) {
         const uint8_t *hmask = b + s % 2 * 16, *qs = b + 32 + s / 8 * 32 + s % 2 * 16;
         const unsigned shift = s % 8 / 2 * 2;
         const float    scale = d * (float)block_q3_k_scale(b + 96, s);
-        for (unsigned l = 0; l < 16; l++) {
+        BLOCK_LOOP for (unsigned l = 0; l < 16; l++)
+        {
             const int q   = (qs[l] >> shift & 3) + (hmask[l] >> (s / 2) & 1) * 4 - 4;
             y[16 * s + l] = scale * (float)q;
         }
@@ -134,22 +137,23 @@ static inline void block_k_scale_min(const uint8_t *a, size_t s, int *sc, int *m
     }
 }
 
-static inline void block_q4_k(float *y, const uint8_t *b)
+static inline void block_q4_k(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b), dmin = block_half(b + 2);
     for (unsigned s = 0; s < 8; s++) {
         const uint8_t *qs = b + 16 + s / 2 * 32;
         int            sc, mn;
         block_k_scale_min(b + 4, s, &sc, &mn);
-        const float scale = d * (float)sc, min = dmin * (float)mn;
+        const unsigned shift = s % 2 * 4;
+        const float    scale = d * (float)sc, min = dmin * (float)mn;
         for (size_t l = 0; l < 32; l++) {
-            const int q   = s % 2 == 0 ? qs[l] & 15 : qs[l] >> 4;
+            const int q   = qs[l] >> shift & 15;
             y[s * 32 + l] = scale * (float)q - min;
         }
     }
 }
 
-static inline void block_q5_k(float *y, const uint8_t *b)
+static inline void block_q5_k(float *restrict y, const uint8_t *restrict b)
 {
     const uint8_t *qh = b + 16;
     const float    d = block_half(b), dmin = block_half(b + 2);
@@ -157,30 +161,30 @@ static inline void block_q5_k(float *y, const uint8_t *b)
         const uint8_t *qs = b + 48 + s / 2 * 32;
         int            sc, mn;
         block_k_scale_min(b + 4, s, &sc, &mn);
-        const float scale = d * (float)sc, min = dmin * (float)mn;
+        const unsigned shift = s % 2 * 4;
+        const float    scale = d * (float)sc, min = dmin * (float)mn;
         for (size_t l = 0; l < 32; l++) {
-            const int low = s % 2 == 0 ? qs[l] & 15 : qs[l] >> 4;
-            y[s * 32 + l] = scale * (float)(low | (qh[l] >> s & 1) << 4) - min;
+            const int q   = (qs[l] >> shift & 15) | (qh[l] >> s & 1) << 4;
+            y[s * 32 + l] = scale * (float)q - min;
         }
     }
 }
 
-static inline void block_q6_k(float *y, const uint8_t *b)
+static inline void block_q6_k(float *restrict y, const uint8_t *restrict b)
 {
     const float d = block_half(b + 208);
-    for (unsigned s = 0; s < 16; s++) {
-        const unsigned half = s / 8, quarter = s % 8 / 2, part = s % 2 * 16; /* 128, 32 and 16 weights */
-        const uint8_t *ql = b + 64 * half + 32 * (quarter % 2) + part, *qh = b + 128 + 32 * half + part;
-        const unsigned low = quarter / 2 * 4, high = quarter * 2;
-        const float    scale = d * (float)(int8_t)b[192 + s];
-        for (unsigned l = 0; l < 16; l++) {
+    for (unsigned s = 0; s < 8; s++) { /* 32 weights with two scales: quarter s % 4 of a half */
+        const uint8_t *ql = b + s / 4 * 64 + s % 2 * 32, *qh = b + 128 + s / 4 * 32;
+        const unsigned low = s % 4 / 2 * 4, high = s % 4 * 2;
+        const float    first = d * (float)(int8_t)b[192 + 2 * s], second = d * (float)(int8_t)b[193 + 2 * s];
+        for (unsigned l = 0; l < 32; l++) {
             const int q   = (ql[l] >> low & 15) | (qh[l] >> high & 3) << 4;
-            y[16 * s + l] = scale * (float)(q - 32);
+            y[32 * s + l] = (l < 16 ? first : second) * (float)(q - 32);
         }
     }
 }
 
-static inline void block_iq4_xs(float *y, const uint8_t *b)
+static inline void block_iq4_xs(float *restrict y, const uint8_t *restrict b)
 {
     const float    d    = block_half(b);
     const uint32_t high = load_u16(b + 2);
@@ -216,5 +220,7 @@ static inline void block_run(float *y, const uint8_t *p, dtype t, size_t n)
     }
 #undef BLOCK_CASE
 }
+
+#undef BLOCK_LOOP
 
 #endif

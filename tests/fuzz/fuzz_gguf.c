@@ -2,8 +2,9 @@
  *
  * Beyond not crashing: in a file that is accepted every tensor and every value
  * lies inside it, which is shown by reading each tensor's first and last byte
- * and all of the metadata. */
-#include "checkpoint/gguf.h"
+ * and all of the metadata; config, names and tokenizer are made of it. */
+#include "checkpoint/gguf_model.h"
+#include "engine/gguf_text.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,36 @@ static void read_entries(const gguf *g)
     }
 }
 
+static void must_say_why(weir_status st, const weir_error *err)
+{
+    if (st != WEIR_OK && err->text[0] == '\0') abort();
+}
+
+static void read_model(gguf *g)
+{
+    config         c;
+    tokenizer     *t;
+    template      *chat;
+    const gguf_set s = {1, g};
+    weir_error     err;
+    err.text[0] = '\0';
+    must_say_why(gguf_read_config(&c, &s, &err), &err);
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        char              name[GGUF_MAX_CANONICAL];
+        checkpoint_tensor v = {.name = name, .rank = g->tensors[i].rank};
+        v.part              = gguf_canonical(g->tensors[i].name, c.n_layers, name);
+        gguf_canonical_shape(&v);
+        if (v.part >= CHECKPOINT_PARTS || name[0] == '\0' || v.rank > CHECKPOINT_MAX_RANK) abort();
+    }
+    config_free(&c);
+    err.text[0] = '\0';
+    must_say_why(gguf_tokenizer(&t, g, &err), &err);
+    tokenizer_free(t);
+    err.text[0] = '\0';
+    must_say_why(gguf_chat_template(&chat, g, &err), &err);
+    template_free(chat);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gguf       g;
@@ -46,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (gguf_open_memory(&g, "fuzz", data, size, &err) == WEIR_OK) {
         read_tensors(&g, data, size);
         read_entries(&g);
+        read_model(&g);
     } else if (err.text[0] == '\0') {
         abort(); /* every failure says why */
     }
