@@ -15,7 +15,7 @@ typedef struct weir_engine_options {
     size_t      size;          /* sizeof(weir_engine_options): the struct may grow */
     const char *device;        /* "cpu"; NULL picks the fastest present */
     const char *isa;           /* "scalar", "avx2", "avx512", "neon"; NULL: the best this CPU has */
-    const char *kv;            /* format of cached keys and values: "bf16" (NULL) or "f32" */
+    const char *kv;            /* form of cached keys and values: "bf16" (NULL), "affine8", ... (docs/CLI.md, --kv) */
     uint32_t    threads;       /* 0: one per physical core */
     uint32_t    max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
     uint32_t    max_sequences; /* sequences alive at once; 0: 1 */
@@ -58,7 +58,8 @@ WEIR_API weir_status weir_engine_open(weir_engine **out, const weir_model *m, co
 WEIR_API void weir_engine_close(weir_engine *e);
 
 typedef struct weir_engine_info {
-    const char *device, *isa, *kv; /* static strings */
+    const char *device, *isa; /* static strings */
+    const char *kv;           /* as in the options, or "mixed"; lives as long as the engine */
     uint32_t    threads, max_context, max_sequences, chunk;
     uint64_t    pool_context;
     const char *draft; /* "off", "mtp", "ngram", "model"; static */

@@ -7,8 +7,9 @@ static const arg_option common[] = {
     {"--isa", NULL, ARG_CHOICE, offsetof(options, isa), 0, "scalar|avx2|avx512|neon", 0, 0,
      "instruction set (default: the best this CPU has); the\nresults are the same bits with each"},
     {"--device", NULL, ARG_CHOICE, offsetof(options, device), 0, "cpu|cuda", 0, 0, "where to compute (default: cpu)"},
-    {"--kv", NULL, ARG_CHOICE, offsetof(options, kv), 0, "bf16|f32", 0, 0,
-     "format of cached keys and values (default: bf16)"},
+    {"--kv", NULL, ARG_STRING, offsetof(options, kv), 0, "FORM[,FORM]", 0, 0,
+     "form of cached keys and values, or of keys, values: bf16, f32,\naffine8, affine4 (8 or 4 bits in groups of 64; "
+     "-32 and -128\nbehind the name: of so many; default: bf16)"},
     {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 23,
      "most tokens in a sequence (default: as many as the model\nwas made for and memory holds)"},
     {"--chunk", NULL, ARG_U32, offsetof(options, chunk), 0, "N", 1, 8192,

@@ -57,18 +57,6 @@ static weir_status range(const char *name, uint64_t value, uint64_t max, weir_er
                        (unsigned long long)value);
 }
 
-static weir_status read_kv(plan *p, weir_error *err)
-{
-    const char *kv = p->opt.kv;
-    if (kv == NULL || strcmp(kv, "bf16") == 0)
-        p->kv = K_KV_BF16;
-    else if (strcmp(kv, "f32") == 0)
-        p->kv = K_KV_F32;
-    else
-        return status_fail(err, WEIR_INVALID, "kv: expected bf16 or f32, found \"%s\"", kv);
-    return WEIR_OK;
-}
-
 static weir_status read_draft(plan *p, const weir_model *m, weir_error *err)
 {
     static const uint32_t usual[] = {[DRAFT_OFF] = 0, [DRAFT_MTP] = 3, [DRAFT_NGRAM] = 8, [DRAFT_MODEL] = 4};
@@ -115,13 +103,15 @@ static void size_state(plan *p)
                                                       .attention_layers = model_cached_layers(c),
                                                       .tail_bytes       = (d->conv_kernel - 1) * C * sizeof(float),
                                                       .recurrent_bytes  = V * d->key_dim * sizeof(float),
-                                                      .page_bytes  = (uint64_t)a->kv_heads * K_PAGE * a->head_dim * (p->kv == K_KV_F32 ? 4 : 2),
-                                                      .carry_bytes = c->mtp ? MTP_LAG * c->hidden_size * sizeof(float) : 0,
-                                                      .channel_bytes = C * sizeof(float),
-                                                      .gate_bytes    = d->value_heads * sizeof(float),
-                                                      .max_sequences = p->opt.max_sequences,
-                                                      .windows       = windows ? p->opt.max_sequences : 0,
-                                                      .recorded_rows = windows ? p->decode_rows : 0};
+                                                      .kv_heads         = a->kv_heads,
+                                                      .head_dim         = a->head_dim,
+                                                      .kv               = p->kv.layer,
+                                                      .carry_bytes      = c->mtp ? MTP_LAG * c->hidden_size * sizeof(float) : 0,
+                                                      .channel_bytes    = C * sizeof(float),
+                                                      .gate_bytes       = d->value_heads * sizeof(float),
+                                                      .max_sequences    = p->opt.max_sequences,
+                                                      .windows          = windows ? p->opt.max_sequences : 0,
+                                                      .recorded_rows    = windows ? p->decode_rows : 0};
 }
 
 weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *opt, weir_error *err)
@@ -132,7 +122,6 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
         return status_fail(err, WEIR_INVALID, "weir_engine_options.size: expected %zu, found %zu", sizeof *opt,
                            opt->size);
     *p = (plan){.opt = *opt};
-    TRY(read_kv(p, err));
     TRY(range("max_context", opt->max_context, MAX_CONTEXT, err));
     TRY(range("max_sequences", opt->max_sequences, MAX_SEQUENCES, err));
     TRY(range("chunk", opt->chunk, MAX_CHUNK, err));
@@ -144,8 +133,9 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
         return status_fail(err, WEIR_INVALID, "cache_dir: needs a cache_memory that is not 0");
     if (p->opt.cache_disk == 0) p->opt.cache_disk = default_cache_disk;
     TRY(read_draft(p, m, err));
-    p->budget      = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
-    p->config      = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
+    p->budget = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
+    p->config = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
+    TRY(kv_forms_named(&p->kv, opt->kv, model_cached_layers(&p->config), p->config.attention.head_dim, err));
     p->decode_rows = decode_rows_of(p->opt.max_sequences, p->opt.max_drafts);
     p->max_rows    = p->opt.chunk + p->decode_rows;
     size_state(p);
@@ -181,7 +171,6 @@ k_limits plan_kernel_limits(const plan *p, uint32_t max_positions, const double 
                       .expert_cols       = c->expert_size,
                       .attention         = c->attention,
                       .delta             = c->delta,
-                      .kv                = p->kv,
                       .inv_freq          = inv_freq,
                       .rope_scale        = rope_scale};
 }

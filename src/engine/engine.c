@@ -78,13 +78,14 @@ static weir_status build(weir_engine *e, plan *p, weir_error *err)
     TRY(check_fit(p, &fit, err));
     TRY(build_backend(e, p, err));
     TRY(build_host(e, p, err));
+    kv_forms_name(e->kv_name, &p->kv);
     e->cache_limit  = fit.cache_bytes;
     e->draft        = p->draft;
     e->fixed_drafts = p->opt.fixed_drafts;
     e->decode_rows  = p->decode_rows;
     e->info         = (weir_engine_info){.device        = e->k->name,
                                          .isa           = e->k->isa,
-                                         .kv            = p->kv == K_KV_F32 ? "f32" : "bf16",
+                                         .kv            = e->kv_name,
                                          .threads       = e->k->threads(e->k),
                                          .max_context   = p->opt.max_context,
                                          .max_sequences = p->opt.max_sequences,

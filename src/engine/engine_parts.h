@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/draft_length.h"
+#include "engine/kv_forms.h"
 #include "engine/sample.h"
 #include "load/load.h"
 #include "model/model.h"
@@ -52,7 +53,8 @@ struct weir_engine {
     model             m;
     work              w;
     weir_engine_info  info;
-    k_step            step; /* in flight: a backend may look until finish() */
+    char              kv_name[KV_NAME_MAX]; /* what info.kv points to */
+    k_step            step;                 /* in flight: a backend may look until finish() */
     batch             batch;
     uint32_t         *rows; /* [max rows of a step] 0, 1, 2, ...: row lists for the head */
     void             *sample_memory;

@@ -5,9 +5,31 @@
  * promise falls due, so a sequence never finds the pool empty. */
 #include "state/state_parts.h"
 
+uint64_t page_bytes(const state_limits *l, k_kv_form form)
+{
+    return (uint64_t)l->kv_heads * K_PAGE * k_kv_row_bytes(form, l->head_dim);
+}
+
 uint64_t state_page_bytes(const state_limits *l)
 {
-    return 2 * l->page_bytes * l->attention_layers;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < l->attention_layers; i++)
+        sum += page_bytes(l, l->kv[i].keys) + page_bytes(l, l->kv[i].values);
+    return sum;
+}
+
+/* The part of one page in one layer: its keys, or its values. */
+typedef struct piece {
+    k_buf   *buf;
+    uint64_t bytes;
+} piece;
+
+/* Piece i of a page's 2 * attention_layers. */
+static piece piece_of(const state *s, uint32_t i)
+{
+    const k_cache *c = &s->caches[i / 2];
+    return i % 2 == 0 ? (piece){c->keys, page_bytes(&s->limits, c->form.keys)}
+                      : (piece){c->values, page_bytes(&s->limits, c->form.values)};
 }
 
 uint32_t state_free_positions(const state *s)
@@ -23,10 +45,9 @@ void state_on_dry(state *s, state_reclaim_fn *fn, void *user)
 
 static void zero_page(state *s, uint32_t page)
 {
-    const uint64_t bytes = s->limits.page_bytes;
-    for (uint32_t i = 0; i < s->limits.attention_layers; i++) {
-        s->k->buf_zero(s->k, s->keys[i], page * bytes, bytes);
-        s->k->buf_zero(s->k, s->values[i], page * bytes, bytes);
+    for (uint32_t i = 0; i < 2 * s->limits.attention_layers; i++) {
+        const piece p = piece_of(s, i);
+        s->k->buf_zero(s->k, p.buf, page * p.bytes, p.bytes);
     }
 }
 
@@ -70,11 +91,10 @@ void page_own(state *s, uint32_t *page)
     while (s->page_refs[*page] > 1 && s->n_free_pages == 0)
         if (!reclaim(s)) return;
     if (s->page_refs[*page] == 1) return;
-    const uint32_t copy  = take(s);
-    const uint64_t bytes = s->limits.page_bytes;
-    for (uint32_t i = 0; i < s->limits.attention_layers; i++) {
-        s->k->buf_copy(s->k, s->keys[i], copy * bytes, s->keys[i], *page * bytes, bytes);
-        s->k->buf_copy(s->k, s->values[i], copy * bytes, s->values[i], *page * bytes, bytes);
+    const uint32_t copy = take(s);
+    for (uint32_t i = 0; i < 2 * s->limits.attention_layers; i++) {
+        const piece p = piece_of(s, i);
+        s->k->buf_copy(s->k, p.buf, copy * p.bytes, p.buf, *page * p.bytes, p.bytes);
     }
     page_release(s, *page);
     *page = copy;
@@ -82,20 +102,20 @@ void page_own(state *s, uint32_t *page)
 
 void page_read(const state *s, uint32_t page, void *to)
 {
-    const uint64_t bytes = s->limits.page_bytes;
-    uint8_t       *p     = to;
-    for (uint32_t i = 0; i < s->limits.attention_layers; i++, p += 2 * bytes) {
-        s->k->buf_read(s->k, s->keys[i], page * bytes, p, bytes);
-        s->k->buf_read(s->k, s->values[i], page * bytes, p + bytes, bytes);
+    uint8_t *at = to;
+    for (uint32_t i = 0; i < 2 * s->limits.attention_layers; i++) {
+        const piece p = piece_of(s, i);
+        s->k->buf_read(s->k, p.buf, page * p.bytes, at, p.bytes);
+        at += p.bytes;
     }
 }
 
 void page_write(state *s, uint32_t page, const void *from)
 {
-    const uint64_t bytes = s->limits.page_bytes;
-    const uint8_t *p     = from;
-    for (uint32_t i = 0; i < s->limits.attention_layers; i++, p += 2 * bytes) {
-        s->k->buf_write(s->k, s->keys[i], page * bytes, p, bytes);
-        s->k->buf_write(s->k, s->values[i], page * bytes, p + bytes, bytes);
+    const uint8_t *at = from;
+    for (uint32_t i = 0; i < 2 * s->limits.attention_layers; i++) {
+        const piece p = piece_of(s, i);
+        s->k->buf_write(s->k, p.buf, page * p.bytes, at, p.bytes);
+        at += p.bytes;
     }
 }

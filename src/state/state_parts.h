@@ -9,7 +9,8 @@ struct state {
     state_limits limits;
     uint32_t     n_slots;
     k_buf      **tails, **recurrent; /* [delta_layers] */
-    k_buf      **keys, **values;     /* [attention_layers] */
+    k_cache     *caches;             /* [attention_layers] */
+    k_kv_layer  *kv;                 /* the copy that limits.kv points to */
     k_buf       *carry;
 
     uint32_t         *page_refs;  /* [limits.pages] holders of each */
@@ -36,6 +37,9 @@ struct sequence {
     uint32_t *pages;                           /* [promised] */
     uint32_t *tokens;                          /* [limit] */
 };
+
+/* Bytes of the keys (or values) of one page in a layer of that form. */
+uint64_t page_bytes(const state_limits *l, k_kv_form form);
 
 /* Makes *page one that the caller alone holds, by copying it if need be. */
 void page_own(state *s, uint32_t *page);

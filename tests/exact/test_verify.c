@@ -14,9 +14,17 @@ typedef struct share {
 } share;
 
 static const share shares[] = {
-    {"tiny-odd", "bf16", 600, 400},  {"tiny-odd", "f32", 100, 1216}, {"tiny-dense-tied", "f32", 300, 96},
-    {"tiny-moe", "bf16", 300, 96},   {"mlx-q4", "f32", 300, 300},    {"mlx-q8", "bf16", 200, 96},
-    {"mlx-moe-q4", "bf16", 200, 96}, {"tiny-dense", "f32", 60, 64},  {"demo", "bf16", 40, 64},
+    {"tiny-odd", "bf16", 600, 400},
+    {"tiny-odd", "f32", 100, 1216},
+    {"tiny-dense-tied", "f32", 300, 96},
+    {"tiny-moe", "bf16", 300, 96},
+    {"mlx-q4", "f32", 300, 300},
+    {"mlx-q8", "bf16", 200, 96},
+    {"mlx-moe-q4", "bf16", 200, 96},
+    {"tiny-dense", "f32", 60, 64},
+    {"demo", "bf16", 40, 64},
+    {"tiny-odd", "affine8,affine4-32", 150, 300},
+    {"tiny-moe", "affine4", 100, 150},
 };
 enum { SHARES = sizeof shares / sizeof *shares };
 static const double most_seconds = 600;

@@ -9,25 +9,32 @@
 
 enum { PART_MAX = 128 };
 
-static size_t element_bytes(const weir_engine *e)
+/* Of one layer's keys or values for so many positions. */
+static size_t plane_bytes(const weir_engine *e, k_kv_form form, uint32_t length)
 {
-    return strcmp(e->info.kv, "f32") == 0 ? 4 : 2;
+    const k_attention_shape *a = &e->m.config.attention;
+    return (size_t)length * a->kv_heads * k_kv_row_bytes(form, a->head_dim);
 }
 
 static size_t cache_bytes(const weir_engine *e, uint32_t length)
 {
-    const k_attention_shape *a = &e->m.config.attention;
-    return 2 * (size_t)e->m.config.n_attention_layers * length * a->kv_heads * a->head_dim * element_bytes(e);
+    size_t sum = 0;
+    for (uint32_t i = 0; i < e->m.config.n_attention_layers; i++) {
+        const k_kv_layer form = state_cache(e->st, i)->form;
+        sum += plane_bytes(e, form.keys, length) + plane_bytes(e, form.values, length);
+    }
+    return sum;
 }
 
-/* Of one layer's keys or values, what belongs to the sequence: [position][kv head][dim]. */
-static uint8_t *copy_pages(const weir_engine *e, const sequence *q, const uint8_t *pages, uint8_t *to)
+/* Of one layer's keys or values, what belongs to the sequence: [position][kv head] rows. */
+static uint8_t *copy_pages(const weir_engine *e, const sequence *q, const k_buf *buf, k_kv_form form, uint8_t *to)
 {
-    const k_attention_shape *a    = &e->m.config.attention;
-    const size_t             head = a->head_dim * element_bytes(e);
+    const k_attention_shape *a     = &e->m.config.attention;
+    const uint8_t           *pages = e->k->buf_host(e->k, buf);
+    const size_t             row   = k_kv_row_bytes(form, a->head_dim);
     for (uint32_t t = 0; t < q->length; t++)
-        for (uint32_t h = 0; h < a->kv_heads; h++, to += head)
-            memcpy(to, pages + (((size_t)q->pages[t / K_PAGE] * a->kv_heads + h) * K_PAGE + t % K_PAGE) * head, head);
+        for (uint32_t h = 0; h < a->kv_heads; h++, to += row)
+            memcpy(to, pages + (((size_t)q->pages[t / K_PAGE] * a->kv_heads + h) * K_PAGE + t % K_PAGE) * row, row);
     return to;
 }
 
@@ -41,8 +48,9 @@ static uint8_t *remember(const weir_engine *e, const sequence *q, size_t *n)
     sequence_save(q, all);
     uint8_t *to = all + recurrent;
     for (uint32_t i = 0; i < e->m.config.n_attention_layers; i++) {
-        to = copy_pages(e, q, e->k->buf_host(e->k, state_keys(e->st, i)), to);
-        to = copy_pages(e, q, e->k->buf_host(e->k, state_values(e->st, i)), to);
+        const k_cache *c = state_cache(e->st, i);
+        to               = copy_pages(e, q, c->keys, c->form.keys, to);
+        to               = copy_pages(e, q, c->values, c->form.values, to);
     }
     assert_int_equal(to - all, *n);
     return all;
@@ -102,10 +110,15 @@ static const char *part_of(const weir_engine *e, size_t at, uint32_t length, cha
                        at % layer_bytes < tail ? "convolution tail" : "recurrent state", at / layer_bytes);
         return buf;
     }
-    const size_t one = cache_bytes(e, length) / 2 / c->n_attention_layers, i = (at - state_size(e->st)) / one;
-    (void)snprintf(buf, PART_MAX, "%s of attention layer %zu, position %zu", i % 2 == 0 ? "keys" : "values", i / 2,
-                   (at - state_size(e->st)) % one / (one / length));
-    return buf;
+    at -= state_size(e->st);
+    for (uint32_t i = 0;; i++) { /* keys, then values of every layer */
+        const k_kv_layer form = state_cache(e->st, i / 2)->form;
+        const size_t     n    = plane_bytes(e, i % 2 == 0 ? form.keys : form.values, length);
+        (void)snprintf(buf, PART_MAX, "%s of attention layer %u, position %zu", i % 2 == 0 ? "keys" : "values", i / 2,
+                       at / (n / length));
+        if (at < n) return buf;
+        at -= n;
+    }
 }
 
 void trace_check_state(const trace *t, const weir_engine *e, const sequence *q, const char *what)

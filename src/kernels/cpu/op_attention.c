@@ -9,7 +9,6 @@
  * K_PARTITION positions whose results are merged in order.  One unit of work
  * walks its partitions one after the other, or, when a step has few queries,
  * threads take a partition each and the merge follows: the same operations. */
-#include "base/half.h"
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
@@ -28,20 +27,28 @@ typedef struct attention_job {
     const k_span  *span; /* of a tile or a split query */
     float         *y;
     const float   *qg; /* [T, heads*2*head_dim] */
-    const uint8_t *k_pages, *v_pages;
-    size_t         page_bytes; /* of one kv head in one page */
-    uint32_t       row;        /* of a split query */
+    const k_cache *cache;
+    uint32_t       row; /* of a split query */
     uint32_t       n_partitions;
     atomic_size_t  next; /* tile of all spans' */
 } attention_job;
 
+/* The keys (or values) of one head in a page. */
+static kv_rows rows_of(const cpu_backend *b, const k_buf *buf, k_kv_form form, uint32_t page, size_t kv_head)
+{
+    const k_attention_shape *s    = &b->limits.attention;
+    const size_t             head = (size_t)K_PAGE * k_kv_row_bytes(form, s->head_dim);
+    const uint8_t           *at   = (const uint8_t *)buf->data + ((size_t)page * s->kv_heads + kv_head) * head;
+    return (kv_rows){.at = at, .form = form, .dim = s->head_dim};
+}
+
 /* ---- queries, keys, values of the step ---- */
 
 typedef struct store_job {
-    cpu_backend *b;
-    float       *qg, *keys;
-    const float *values, *q_gain, *k_gain;
-    uint8_t     *k_pages, *v_pages;
+    cpu_backend   *b;
+    float         *qg, *keys;
+    const float   *values, *q_gain, *k_gain;
+    const k_cache *cache;
 } store_job;
 
 /* Norm, then rotate the pairs (i, i + rotary/2). */
@@ -57,19 +64,12 @@ static void norm_rotate(const cpu_backend *b, float *x, const float *gain, const
     }
 }
 
-static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, size_t kv_head, size_t slot,
+static void store_vector(const cpu_backend *b, k_buf *buf, k_kv_form form, uint32_t page, size_t kv_head, size_t slot,
                          const float *x)
 {
-    const k_attention_shape *s  = &b->limits.attention;
-    const size_t             at = (((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot) * s->head_dim;
-    if (b->limits.kv == K_KV_F32) {
-        memcpy(pages + 4 * at, x, s->head_dim * sizeof(float));
-        return;
-    }
-    for (size_t i = 0; i < s->head_dim; i++) {
-        const uint16_t h = bf16_from_f32(x[i]);
-        memcpy(pages + 2 * (at + i), &h, sizeof h);
-    }
+    const k_attention_shape *s   = &b->limits.attention;
+    const size_t             row = ((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot;
+    kv_row_write((uint8_t *)buf->data + row * k_kv_row_bytes(form, s->head_dim), form, x, s->head_dim);
 }
 
 static void store_row(void *arg, size_t row)
@@ -82,12 +82,13 @@ static void store_row(void *arg, size_t row)
     const float *cs       = j->b->rope + row * s->rotary_dim;
     for (size_t h = 0; h < s->heads; h++)
         norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
-    const uint32_t page = span->pages[position / K_PAGE];
+    const uint32_t    page = span->pages[position / K_PAGE];
+    const k_kv_layer *form = &j->cache->form;
     for (size_t h = 0; h < s->kv_heads; h++) {
-        float *key = j->keys + (row * s->kv_heads + h) * s->head_dim;
-        norm_rotate(j->b, key, j->k_gain, cs);
-        store_vector(j->b, j->k_pages, page, h, position % K_PAGE, key);
-        store_vector(j->b, j->v_pages, page, h, position % K_PAGE, j->values + (row * s->kv_heads + h) * s->head_dim);
+        const size_t at = (row * s->kv_heads + h) * s->head_dim;
+        norm_rotate(j->b, j->keys + at, j->k_gain, cs);
+        store_vector(j->b, j->cache->keys, form->keys, page, h, position % K_PAGE, j->keys + at);
+        store_vector(j->b, j->cache->values, form->values, page, h, position % K_PAGE, j->values + at);
     }
 }
 
@@ -111,10 +112,11 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
             most  = nk[i] > most ? nk[i] : most;
         }
         if (most == 0) return;
-        const size_t at  = ((size_t)j->span->pages[block] * s->kv_heads + kv_head) * j->page_bytes;
-        const bool   f32 = b->limits.kv == K_KV_F32;
-        (f32 ? b->isa.scores_f32 : b->isa.scores_bf16)(scores, q, nq, j->k_pages + at, most, s->head_dim, scale);
-        float *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
+        const uint32_t page   = j->span->pages[block];
+        const kv_rows  keys   = rows_of(b, j->cache->keys, j->cache->form.keys, page, kv_head);
+        const kv_rows  values = rows_of(b, j->cache->values, j->cache->form.values, page, kv_head);
+        float         *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
+        b->isa.scores(scores, q, nq, &keys, most, scale);
         for (unsigned i = 0; i < nq; i++) {
             out[i]     = p[i].out;
             rescale[i] = p[i].max == -INFINITY ? 0.0f : 1.0f; /* without keys in this block it keeps what it has */
@@ -122,7 +124,7 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
             const float sum = b->isa.softmax_block(scores + i * K_PAGE, nk[i], &p[i].max, &rescale[i]);
             p[i].sum        = fmaf(p[i].sum, rescale[i], sum);
         }
-        (f32 ? b->isa.values_f32 : b->isa.values_bf16)(out, rescale, scores, nq, nk, j->v_pages + at, s->head_dim);
+        b->isa.values(out, rescale, scores, nq, nk, &values);
     }
 }
 
@@ -200,12 +202,7 @@ static void tiles_part(void *arg, uint32_t thread, uint32_t n_threads)
     attention_job           *all  = arg;
     const k_attention_shape *s    = &all->b->limits.attention;
     const k_step            *step = all->b->step;
-    attention_job            mine = {.b          = all->b,
-                                     .y          = all->y,
-                                     .qg         = all->qg,
-                                     .k_pages    = all->k_pages,
-                                     .v_pages    = all->v_pages,
-                                     .page_bytes = all->page_bytes};
+    attention_job            mine = {.b = all->b, .y = all->y, .qg = all->qg, .cache = all->cache};
     size_t u = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed), before = 0; /* tiles of earlier spans */
     for (uint32_t i = 0; i < step->n_spans; i++) {
         if (is_split(all->b, &step->spans[i])) continue;
@@ -271,25 +268,18 @@ static void split_part(void *arg, uint32_t thread, uint32_t n_threads)
 }
 
 void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
-                   const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages)
+                   const k_buf *k_gain, const k_cache *cache)
 {
     cpu_backend             *b     = cpu_of(k);
     const k_attention_shape *s     = &b->limits.attention;
-    const size_t             size  = b->limits.kv == K_KV_F32 ? 4 : 2;
-    store_job                store = {.b       = b,
-                                      .qg      = buf_f32(qg),
-                                      .keys    = buf_f32(keys),
-                                      .values  = buf_f32(values),
-                                      .q_gain  = buf_f32(q_gain),
-                                      .k_gain  = buf_f32(k_gain),
-                                      .k_pages = k_pages->data,
-                                      .v_pages = v_pages->data};
-    attention_job            job   = {.b          = b,
-                                      .y          = buf_f32(y),
-                                      .qg         = buf_f32(qg),
-                                      .k_pages    = k_pages->data,
-                                      .v_pages    = v_pages->data,
-                                      .page_bytes = K_PAGE * s->head_dim * size};
+    store_job                store = {.b      = b,
+                                      .qg     = buf_f32(qg),
+                                      .keys   = buf_f32(keys),
+                                      .values = buf_f32(values),
+                                      .q_gain = buf_f32(q_gain),
+                                      .k_gain = buf_f32(k_gain),
+                                      .cache  = cache};
+    attention_job            job   = {.b = b, .y = buf_f32(y), .qg = buf_f32(qg), .cache = cache};
     for_rows(b, store_row, &store, b->step->n_rows, 4 * (size_t)(s->heads + s->kv_heads) * s->head_dim);
     uint32_t n_split = 0;
     for (uint32_t i = 0; i < b->step->n_spans; i++) n_split += is_split(b, &b->step->spans[i]);

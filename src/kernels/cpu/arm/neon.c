@@ -188,12 +188,32 @@ INLINE vf vf_nibble(vi words, const int s)
 {
     EACH_V(vf, vq_nibble(words.v[i], s));
 }
-INLINE vf vf_bytes(const uint8_t *p)
+INLINE vf byte_lanes(uint8x16_t b)
 {
-    const uint8x16_t b  = vld1q_u8(p);
     const uint16x8_t lo = vmovl_u8(vget_low_u8(b)), hi = vmovl_u8(vget_high_u8(b));
     return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(lo))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(lo))),
                  vcvtq_f32_u32(vmovl_u16(vget_low_u16(hi))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(hi)))}};
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    return byte_lanes(vld1q_u8(p));
+}
+/* 16 codes of four bits, the first one in the lowest bits. */
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    const uint8x8_t   b = vld1_u8(p);
+    const uint8x8x2_t z = vzip_u8(vand_u8(b, vdup_n_u8(15)), vshr_n_u8(b, 4));
+    return byte_lanes(vcombine_u8(z.val[0], z.val[1]));
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    uint32_t both;
+    memcpy(&both, p, sizeof both);
+    const float32x4_t a = vreinterpretq_f32_u32(vdupq_n_u32(both << 16));
+    const float32x4_t b = vreinterpretq_f32_u32(vdupq_n_u32(both & 0xFFFF0000u));
+    *lo                 = (vf){{a, a, a, a}};
+    *hi                 = (vf){{b, b, b, b}};
 }
 /* Which of a chunk's 16 scales each lane of its first block has. */
 INLINE vi vi_scale_lanes(const bool four, uint32_t group)

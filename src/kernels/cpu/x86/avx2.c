@@ -208,6 +208,28 @@ INLINE vf vf_bytes(const uint8_t *p)
     return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
                 _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
 }
+/* 8 codes of four bits, the first one in the lowest bits. */
+INLINE __m256 word_nibbles(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return nibble(_mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)), 0);
+}
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    return (vf){word_nibbles(p), word_nibbles(p + 4)};
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    int32_t both;
+    memcpy(&both, p, sizeof both);
+    const __m256i v = _mm256_set1_epi32(both);
+    const __m256  a = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+    const __m256  b = _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32((int)0xFFFF0000u)));
+    *lo             = (vf){a, a};
+    *hi             = (vf){b, b};
+}
 /* Which of a chunk's 16 scales each lane of its first block has. */
 INLINE vi vi_scale_lanes(const bool four, uint32_t group)
 {

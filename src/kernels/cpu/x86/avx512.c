@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 #include <math.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -183,6 +184,23 @@ INLINE vf vf_nibble(vi words, const int s)
 INLINE vf vf_bytes(const uint8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+}
+/* 16 codes of four bits, the first one in the lowest bits. */
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    const vi both  = _mm512_castsi128_si512(_mm_loadl_epi64((const void *)p));
+    const vi words = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
+    return vf_nibble(
+        _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28)), 0);
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    int32_t both;
+    memcpy(&both, p, sizeof both);
+    const vi v = _mm512_set1_epi32(both);
+    *lo        = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+    *hi        = _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000u)));
 }
 /* Which of a chunk's 16 scales each lane of its first block has. */
 INLINE vi vi_scale_lanes(const bool four, uint32_t group)
