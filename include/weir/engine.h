@@ -12,16 +12,18 @@
 typedef struct weir_engine weir_engine;
 
 typedef struct weir_engine_options {
-    size_t      size;          /* sizeof(weir_engine_options): the struct may grow */
-    const char *device;        /* "cpu"; NULL picks the fastest present */
-    const char *isa;           /* "scalar", "avx2", "avx512", "neon"; NULL: the best this CPU has */
-    const char *kv;            /* form of cached keys and values: "bf16" (NULL), "affine8", ... (docs/CLI.md, --kv) */
-    uint32_t    threads;       /* 0: one per physical core */
-    uint32_t    max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
-    uint32_t    max_sequences; /* sequences alive at once; 0: 1 */
-    uint32_t    chunk;         /* most prompt tokens in one step; 0: 256 */
-    uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
-    uint64_t    pool_context;  /* positions that all sequences together have at least; 0: max_sequences * max_context */
+    size_t      size;       /* sizeof(weir_engine_options): the struct may grow */
+    const char *device;     /* "cpu"; NULL picks the fastest present */
+    const char *isa;        /* "scalar", "avx2", "avx512", "neon"; NULL: the best this CPU has */
+    const char *kv;         /* form of cached keys and values: "bf16" (NULL), "affine8", ... (docs/CLI.md, --kv) */
+    const char *kv_config;  /* a file with the form of every layer (docs/CLI.md), instead of kv; NULL: that of the
+                               model's directory if it has one and kv is NULL */
+    uint32_t threads;       /* 0: one per physical core */
+    uint32_t max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
+    uint32_t max_sequences; /* sequences alive at once; 0: 1 */
+    uint32_t chunk;         /* most prompt tokens in one step; 0: 256 */
+    uint64_t memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
+    uint64_t pool_context;  /* positions that all sequences together have at least; 0: max_sequences * max_context */
 
     /* Prefix cache of requests: bytes of memory (0: none; WEIR_CACHE_AUTO: up to an eighth
      * of the memory, at most 8 GB), and a directory with its bytes (0: 32 GB) for what is

@@ -10,6 +10,8 @@ static const arg_option common[] = {
     {"--kv", NULL, ARG_STRING, offsetof(options, kv), 0, "FORM[,FORM]", 0, 0,
      "form of cached keys and values, or of keys, values: bf16, f32,\naffine8, affine4 (8 or 4 bits in groups of 64; "
      "-32 and -128\nbehind the name: of so many; default: bf16)"},
+    {"--kv-config", NULL, ARG_STRING, offsetof(options, kv_config), 0, "FILE", 0, 0,
+     "forms layer by layer (default: the model's kv_config.json,\nwhere there is one and no --kv)"},
     {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 23,
      "most tokens in a sequence (default: as many as the model\nwas made for and memory holds)"},
     {"--chunk", NULL, ARG_U32, offsetof(options, chunk), 0, "N", 1, 8192,

@@ -12,7 +12,7 @@ typedef struct options {
 
     /* common */
     uint32_t    threads, ctx, chunk; /* 0: the library's choice */
-    const char *isa, *device, *kv;
+    const char *isa, *device, *kv, *kv_config;
     uint64_t    seed;
     double      memory; /* GB it may take; 0: what the machine has */
     bool        seed_given, json, quiet, help;

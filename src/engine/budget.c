@@ -3,6 +3,7 @@
 
 #include "engine/batch.h"
 #include "engine/draft_length.h"
+#include "engine/kv_config.h"
 #include "engine/ngram.h"
 #include "kernels/open.h"
 
@@ -55,6 +56,17 @@ static weir_status range(const char *name, uint64_t value, uint64_t max, weir_er
     if (value <= max) return WEIR_OK;
     return status_fail(err, WEIR_INVALID, "%s: expected at most %llu, found %llu", name, (unsigned long long)max,
                        (unsigned long long)value);
+}
+
+/* What is said wins over the file of the model's directory. */
+static weir_status read_kv(plan *p, const weir_model *m, weir_error *err)
+{
+    const char *name = p->opt.kv, *file = p->opt.kv_config;
+    if (name != NULL && file != NULL)
+        return status_fail(err, WEIR_INVALID, "kv: expected either a form or a kv_config, found both");
+    if (name == NULL && file == NULL) file = m->kv_config;
+    if (file != NULL) return kv_config_load(&p->kv, file, checkpoint_config(m->c), p->config.mtp, err);
+    return kv_forms_named(&p->kv, name, model_cached_layers(&p->config), p->config.attention.head_dim, err);
 }
 
 static weir_status read_draft(plan *p, const weir_model *m, weir_error *err)
@@ -135,7 +147,7 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
     TRY(read_draft(p, m, err));
     p->budget = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
     p->config = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
-    TRY(kv_forms_named(&p->kv, opt->kv, model_cached_layers(&p->config), p->config.attention.head_dim, err));
+    TRY(read_kv(p, m, err));
     p->decode_rows = decode_rows_of(p->opt.max_sequences, p->opt.max_drafts);
     p->max_rows    = p->opt.chunk + p->decode_rows;
     size_state(p);
@@ -147,11 +159,13 @@ weir_status plan_drafter(plan *out, const plan *p, weir_error *err)
     weir_engine_options o = p->opt;
     o.draft               = "off";
     o.draft_model         = NULL;
+    o.kv_config           = NULL; /* which counts the other model's layers */
     o.max_drafts          = 0;
     o.cache_memory        = 0;
     o.cache_dir           = NULL;
     o.memory_limit        = UINT64_MAX; /* counted as a part of the whole */
-    TRY(plan_make(out, p->opt.draft_model, &o, err));
+    const weir_status st  = plan_make(out, p->opt.draft_model, &o, err);
+    if (st != WEIR_OK) return status_prefix(err, st, "draft_model");
     out->state.windows = p->opt.max_sequences; /* it guesses aside */
     return WEIR_OK;
 }

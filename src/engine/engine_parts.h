@@ -21,6 +21,7 @@ struct weir_model {
     template        *chat;    /* NULL: none that can be used, */
     weir_error       no_chat; /* and why */
     load_description d;
+    char            *kv_config; /* path of the directory's kv_config.json; NULL: none */
     uint32_t         eos[CONFIG_MAX_EOS + 1];
     size_t           n_eos;
     uint64_t        *allowed; /* bit per id that has a token; NULL: all have */
