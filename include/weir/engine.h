@@ -18,6 +18,7 @@ typedef struct weir_engine_options {
     const char *kv;         /* form of cached keys and values: "bf16" (NULL), "affine8", ... (docs/CLI.md, --kv) */
     const char *kv_config;  /* a file with the form of every layer (docs/CLI.md), instead of kv; NULL: that of the
                                model's directory if it has one and kv is NULL */
+    uint32_t kv_start;      /* the first positions of a sequence stay bf16 where kv says affine; rounded up to 256 */
     uint32_t threads;       /* 0: one per physical core */
     uint32_t max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
     uint32_t max_sequences; /* sequences alive at once; 0: 1 */
@@ -74,14 +75,16 @@ WEIR_API void weir_engine_get_info(const weir_engine *e, weir_engine_info *out);
  * weir_engine_open uses it too. */
 typedef struct weir_fit {
     uint64_t weights_bytes;            /* the stored weights, plus what is converted at load */
-    uint64_t kv_bytes_per_token;       /* of one sequence */
+    uint64_t kv_bytes_per_token;       /* of one sequence, behind kv_start */
+    uint64_t kv_start_bytes;           /* keys and values of all positions before kv_start, of one sequence */
     uint64_t state_bytes_per_sequence; /* convolution tails and recurrent state, twice with drafts */
     uint64_t snapshot_bytes;           /* of one place in the prefix cache to continue from */
     uint64_t cache_bytes;              /* what the prefix cache takes of cache_memory */
     uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
     uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
     uint64_t total_bytes; /* weights + workspace + cache + drafts + (kv + 4) * pool_context + max_sequences * state;
-                             4: the token ids */
+                             4: the token ids.  Positions before kv_start count
+                             max_sequences * kv_start_bytes in place of kv */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;

@@ -12,6 +12,8 @@ static const arg_option common[] = {
      "-32 and -128\nbehind the name: of so many; default: bf16)"},
     {"--kv-config", NULL, ARG_STRING, offsetof(options, kv_config), 0, "FILE", 0, 0,
      "forms layer by layer (default: the model's kv_config.json,\nwhere there is one and no --kv)"},
+    {"--kv-start", NULL, ARG_U32, offsetof(options, kv_start), 0, "N", 0, 1 << 23,
+     "the first N tokens of every sequence keep bf16 instead of 8 or\n4 bits (default: 0); rounded up to 256"},
     {"--ctx", NULL, ARG_U32, offsetof(options, ctx), 0, "N", 1, 1 << 23,
      "most tokens in a sequence (default: as many as the model\nwas made for and memory holds)"},
     {"--chunk", NULL, ARG_U32, offsetof(options, chunk), 0, "N", 1, 8192,

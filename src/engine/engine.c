@@ -43,7 +43,9 @@ static weir_status build_backend(weir_engine *e, const plan *p, weir_error *err)
 
 static weir_status open_cache(weir_engine *e, const plan *p, weir_error *err)
 {
-    e->page_bytes = state_page_bytes(&p->state);
+    e->page_bytes       = state_page_bytes(&p->state);
+    e->early_page_bytes = state_page_bytes_at(&p->state, 0);
+    e->early_pages      = p->state.early;
     TRY(identity_of(e->identity, p, e->source, e->k->name, err));
     if (p->snapshots == 0 && p->opt.cache_dir != NULL)
         log_line(WEIR_LOG_WARN, "cache_dir: there is no memory for a prefix cache, so nothing is kept on disk");

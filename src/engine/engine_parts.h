@@ -61,11 +61,12 @@ struct weir_engine {
     void             *sample_memory;
     sample_workspace  sampler;
 
-    prefix_tree *cache;                     /* NULL: none */
-    uint64_t     cache_limit;               /* bytes of memory */
-    uint8_t      identity[STORE_KEY_BYTES]; /* of the states it makes (identity.h) */
-    uint64_t     page_bytes;                /* of all layers */
-    uint32_t     message_start;             /* the id that begins a chat message; UINT32_MAX: none */
+    prefix_tree *cache;                        /* NULL: none */
+    uint64_t     cache_limit;                  /* bytes of memory */
+    uint8_t      identity[STORE_KEY_BYTES];    /* of the states it makes (identity.h) */
+    uint64_t     page_bytes, early_page_bytes; /* of all layers, behind the early pages and there */
+    uint32_t     early_pages;                  /* of a sequence */
+    uint32_t     message_start;                /* the id that begins a chat message; UINT32_MAX: none */
     uint64_t     cache_lookups, cache_hits, cache_tokens, read_tokens;
 
     request_list waiting, active;

@@ -57,6 +57,7 @@ static void put_engine(str *s, const plan *p, const char *backend)
     const state_limits *l = &p->state;
     str_printf(s, "weir %s numerics %d backend %s mtp %d pre-norm %d\n", weir_version(), NUMERICS_REVISION, backend,
                p->config.mtp, p->config.mtp && p->opt.mtp_pre_norm);
+    str_printf(s, "kv start %u\n", l->early);
     for (uint32_t i = 0; i < p->kv.n; i++) {
         char name[KV_NAME_MAX];
         kv_layer_name(name, p->kv.layer[i]);

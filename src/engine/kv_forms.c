@@ -76,6 +76,13 @@ weir_status kv_forms_named(kv_forms *out, const char *name, uint32_t n, uint32_t
                        head_dim, name);
 }
 
+bool kv_forms_coded(const kv_forms *f)
+{
+    for (uint32_t i = 0; i < f->n; i++)
+        if (f->layer[i].keys.group != 0 || f->layer[i].values.group != 0) return true;
+    return false;
+}
+
 void kv_layer_name(char out[KV_NAME_MAX], k_kv_layer layer)
 {
     char keys[FORM_NAME_MAX], values[FORM_NAME_MAX];

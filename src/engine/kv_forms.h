@@ -19,6 +19,9 @@ typedef struct kv_forms {
  * head_dim numbers can have. */
 weir_status kv_forms_named(kv_forms *out, const char *name, uint32_t n, uint32_t head_dim, weir_error *err);
 
+/* Whether any layer's keys or values are in codes. */
+bool kv_forms_coded(const kv_forms *f);
+
 /* The name of a layer's form, and of all of them ("mixed" when layers differ). */
 void kv_layer_name(char out[KV_NAME_MAX], k_kv_layer layer);
 void kv_forms_name(char out[KV_NAME_MAX], const kv_forms *f);

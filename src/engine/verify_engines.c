@@ -14,6 +14,7 @@ static weir_engine_options options_of(const verifier *v, draft_source draft)
     weir_engine_options o = WEIR_ENGINE_OPTIONS_INIT;
     o.kv                  = v->opt.kv;
     o.kv_config           = v->opt.kv_config;
+    o.kv_start            = v->opt.kv_start;
     o.max_context         = v->opt.max_length + VERIFY_DETOUR;
     o.max_sequences       = v->sequences;
     o.chunk               = VERIFY_CHUNK;
@@ -42,6 +43,7 @@ weir_status verify_engines_plan(verifier *v, weir_error *err)
     dull.threads             = 1;
     dull.kv                  = v->opt.kv;
     dull.kv_config           = v->opt.kv_config;
+    dull.kv_start            = v->opt.kv_start;
     dull.max_context         = v->opt.max_length + VERIFY_DETOUR;
     return weir_engine_open(&v->dull, v->m, &dull, err);
 }

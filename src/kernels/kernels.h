@@ -74,10 +74,18 @@ static inline uint32_t k_kv_row_bytes(k_kv_form f, uint32_t n)
     }
 }
 
-/* Where one attention layer's keys and values are: [page][kv_head][K_PAGE] rows. */
+/* The form of rows in an early page: positions at the start of a sequence are not put into codes. */
+static inline k_kv_form k_kv_early(k_kv_form f)
+{
+    return f.group == 0 ? f : (k_kv_form){K_KV_BF16, 0};
+}
+
+/* Where one attention layer's keys and values are: [page][kv_head][K_PAGE] rows.  Pages 0 .. early-1
+ * are early ones, with rows of another size. */
 typedef struct k_cache {
     k_buf     *keys, *values;
     k_kv_layer form;
+    uint32_t   early;
 } k_cache;
 
 /* Consecutive rows of one sequence.  State slots: the recurrence reads

@@ -12,9 +12,17 @@ static uint64_t slots_of(const state_limits *l)
     return (uint64_t)l->max_sequences + l->windows;
 }
 
+static uint64_t planes_bytes(const state_limits *l)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < l->attention_layers; i++)
+        sum += plane_bytes(l, l->kv[i].keys) + plane_bytes(l, l->kv[i].values);
+    return sum;
+}
+
 uint64_t state_total_bytes(const state_limits *l)
 {
-    return state_page_bytes(l) * l->pages + state_bytes_per_sequence(l) * slots_of(l) +
+    return planes_bytes(l) + state_bytes_per_sequence(l) * slots_of(l) +
            (l->channel_bytes + 2 * l->gate_bytes) * l->recorded_rows * l->delta_layers;
 }
 
@@ -43,8 +51,9 @@ static weir_status caches_new(state *s, weir_error *err)
     for (uint32_t i = 0; i < l->attention_layers; i++) {
         k_cache *c = &s->caches[i];
         s->kv[i] = c->form = l->kv[i];
-        TRY(s->k->buf_new(s->k, page_bytes(l, c->form.keys) * l->pages, &c->keys, err));
-        TRY(s->k->buf_new(s->k, page_bytes(l, c->form.values) * l->pages, &c->values, err));
+        c->early           = l->early_pages;
+        TRY(s->k->buf_new(s->k, plane_bytes(l, c->form.keys), &c->keys, err));
+        TRY(s->k->buf_new(s->k, plane_bytes(l, c->form.values), &c->values, err));
     }
     s->limits.kv = s->kv;
     return WEIR_OK;
@@ -60,11 +69,11 @@ static void caches_free(state *s)
     mem_free(s->kv);
 }
 
-/* A stack of 0 .. n-1 with the lowest on top. */
-static uint32_t *stack_new(uint32_t n)
+/* A stack of first .. first+n-1 with the lowest on top. */
+static uint32_t *stack_new(uint32_t first, uint32_t n)
 {
     uint32_t *stack = mem_alloc(n, sizeof *stack);
-    for (uint32_t i = 0; stack != NULL && i < n; i++) stack[i] = n - 1 - i;
+    for (uint32_t i = 0; stack != NULL && i < n; i++) stack[i] = first + n - 1 - i;
     return stack;
 }
 
@@ -81,13 +90,16 @@ static weir_status fill(state *s, weir_error *err)
         TRY(buffers_new(&s->recorded_a, s->k, D, l->gate_bytes * l->recorded_rows, err));
         TRY(buffers_new(&s->recorded_b, s->k, D, l->gate_bytes * l->recorded_rows, err));
     }
-    s->free_pages = stack_new(l->pages);
+    s->free_pages = stack_new(l->early_pages, l->pages - l->early_pages);
+    s->free_early = stack_new(0, l->early_pages);
     s->page_refs  = mem_zalloc(l->pages, sizeof *s->page_refs);
-    s->free_slots = stack_new(s->n_slots);
+    s->free_slots = stack_new(0, s->n_slots);
     s->recorded   = mem_alloc(l->recorded_rows, sizeof *s->recorded);
-    if (s->free_pages == NULL || s->page_refs == NULL || s->free_slots == NULL || s->recorded == NULL)
+    if (s->free_pages == NULL || s->free_early == NULL || s->page_refs == NULL || s->free_slots == NULL ||
+        s->recorded == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
-    s->n_free_pages = l->pages;
+    s->n_free_pages = l->pages - l->early_pages;
+    s->n_free_early = l->early_pages;
     s->n_free_slots = s->n_slots;
     return WEIR_OK;
 }
@@ -135,6 +147,7 @@ void state_free(state *s)
     buffers_free(s->recorded_b, s->k, D);
     s->k->buf_free(s->k, s->carry);
     mem_free(s->free_pages);
+    mem_free(s->free_early);
     mem_free(s->page_refs);
     mem_free(s->free_slots);
     mem_free(s->recorded);

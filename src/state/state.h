@@ -27,15 +27,20 @@ typedef struct state_limits {
     uint64_t          channel_bytes, gate_bytes;    /* one row of the delta layers' inputs: qkv; a (or b) */
     uint32_t          max_sequences, max_positions; /* positions: of one sequence */
     uint32_t          pages;                        /* of all sequences and all that is kept besides */
-    uint32_t          windows;                      /* sequences that may have a window in one step */
-    uint32_t          recorded_rows;                /* rows of all windows of a step */
+    uint32_t early;         /* pages at the start of every sequence that are early ones (kernels.h); whole blocks of the
+                               prefix cache */
+    uint32_t early_pages;   /* such pages among `pages`: enough for max_sequences */
+    uint32_t windows;       /* sequences that may have a window in one step */
+    uint32_t recorded_rows; /* rows of all windows of a step */
 } state_limits;
 
-/* Bytes of KV cache for one position; of one sequence's recurrent state, which
- * is also what sequence_save writes; of one page with all its layers; of all the
- * buffers that a state with these limits takes. */
+/* Bytes of KV cache for one position behind the early pages; of one sequence's
+ * recurrent state, which is also what sequence_save writes; of one page with all its
+ * layers, the page of positions K_PAGE*index .., and behind the early ones; of all
+ * the buffers that a state with these limits takes. */
 uint64_t state_kv_bytes_per_position(const state_limits *l);
 uint64_t state_bytes_per_sequence(const state_limits *l);
+uint64_t state_page_bytes_at(const state_limits *l, uint32_t index);
 uint64_t state_page_bytes(const state_limits *l);
 uint64_t state_total_bytes(const state_limits *l);
 
@@ -59,12 +64,12 @@ uint32_t state_free_positions(const state *s);
 typedef bool state_reclaim_fn(void *user);
 void         state_on_dry(state *s, state_reclaim_fn *fn, void *user); /* fn NULL: none */
 
-/* A zeroed page with one reference; UINT32_MAX when there is none to be had,
- * which cannot happen to a sequence within its promise. */
-uint32_t page_take(state *s);
+/* A zeroed page for positions K_PAGE*index .. with one reference; UINT32_MAX when there
+ * is none to be had, which cannot happen to a sequence within its promise. */
+uint32_t page_take(state *s, uint32_t index);
 void     page_hold(state *s, uint32_t page);    /* one reference more */
 void     page_release(state *s, uint32_t page); /* one less; free after the last */
-/* All layers' keys and values of a page as bytes (state_page_bytes), and back. */
+/* All layers' keys and values of a page as bytes (state_page_bytes_at), and back. */
 void page_read(const state *s, uint32_t page, void *to);
 void page_write(state *s, uint32_t page, const void *from);
 

@@ -7,7 +7,7 @@ import unittest
 from support import DEMO, FIXTURES, PROGRAM, Case
 
 COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "verify"]
-COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
+COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--kv-start", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {

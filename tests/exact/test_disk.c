@@ -226,6 +226,7 @@ static void test_conversation(void **given)
     conversation((weir_engine_options){.kv = "bf16"}, 3);
     conversation((weir_engine_options){.kv = "f32"}, 2);
     conversation((weir_engine_options){.kv = "affine8,affine4"}, 2);
+    conversation((weir_engine_options){.kv = "affine4", .kv_start = 300}, 2);
     conversation((weir_engine_options){.draft = "mtp"}, 2);
 }
 
@@ -396,9 +397,11 @@ static void test_identity(void **given)
     const weir_engine_options differ[] = {{.kv = "f32"},
                                           {.kv = "affine8"},
                                           {.kv = "bf16,affine8"},
+                                          {.kv = "affine8", .kv_start = 1},
+                                          {.kv = "affine8", .kv_start = 257},
                                           {.draft = "mtp"},
                                           {.draft = "mtp", .mtp_pre_norm = true}};
-    uint8_t                   seen[6][STORE_KEY_BYTES];
+    uint8_t                   seen[8][STORE_KEY_BYTES];
     memcpy(seen[0], first, sizeof first);
     for (size_t i = 0; i < sizeof differ / sizeof *differ; i++) {
         identity(seen[i + 1], m, differ[i]);
@@ -526,6 +529,7 @@ static void test_save_and_load(void **given)
     static const char *const kv[]      = {"bf16", "f32", "affine8,affine4"};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         save_and_load("tiny-dense", (weir_engine_options){.kv = kv[i % 3]}, lengths[i]);
+        save_and_load("tiny-dense", (weir_engine_options){.kv = "affine8", .kv_start = 256}, lengths[i]);
         save_and_load("tiny-moe", (weir_engine_options){.draft = "mtp"}, lengths[i]);
     }
     save_and_load("demo", (weir_engine_options){.draft = "mtp"}, 300);

@@ -9,11 +9,20 @@
 
 enum { PART_MAX = 128 };
 
-/* Of one layer's keys or values for so many positions. */
-static size_t plane_bytes(const weir_engine *e, k_kv_form form, uint32_t length)
+/* Bytes of one position's keys or values. */
+static size_t position_bytes(const weir_engine *e, k_kv_form form, uint32_t position)
 {
-    const k_attention_shape *a = &e->m.config.attention;
-    return (size_t)length * a->kv_heads * k_kv_row_bytes(form, a->head_dim);
+    const k_attention_shape *a     = &e->m.config.attention;
+    const bool               early = position / K_PAGE < e->st->limits.early;
+    return (size_t)a->kv_heads * k_kv_row_bytes(early ? k_kv_early(form) : form, a->head_dim);
+}
+
+/* Of one layer's keys or values for so many positions. */
+static size_t part_bytes(const weir_engine *e, k_kv_form form, uint32_t length)
+{
+    size_t sum = 0;
+    for (uint32_t t = 0; t < length; t++) sum += position_bytes(e, form, t);
+    return sum;
 }
 
 static size_t cache_bytes(const weir_engine *e, uint32_t length)
@@ -21,7 +30,7 @@ static size_t cache_bytes(const weir_engine *e, uint32_t length)
     size_t sum = 0;
     for (uint32_t i = 0; i < e->m.config.n_attention_layers; i++) {
         const k_kv_layer form = state_cache(e->st, i)->form;
-        sum += plane_bytes(e, form.keys, length) + plane_bytes(e, form.values, length);
+        sum += part_bytes(e, form.keys, length) + part_bytes(e, form.values, length);
     }
     return sum;
 }
@@ -29,12 +38,16 @@ static size_t cache_bytes(const weir_engine *e, uint32_t length)
 /* Of one layer's keys or values, what belongs to the sequence: [position][kv head] rows. */
 static uint8_t *copy_pages(const weir_engine *e, const sequence *q, const k_buf *buf, k_kv_form form, uint8_t *to)
 {
-    const k_attention_shape *a     = &e->m.config.attention;
-    const uint8_t           *pages = e->k->buf_host(e->k, buf);
-    const size_t             row   = k_kv_row_bytes(form, a->head_dim);
-    for (uint32_t t = 0; t < q->length; t++)
-        for (uint32_t h = 0; h < a->kv_heads; h++, to += row)
-            memcpy(to, pages + (((size_t)q->pages[t / K_PAGE] * a->kv_heads + h) * K_PAGE + t % K_PAGE) * row, row);
+    const uint32_t heads = e->m.config.attention.kv_heads, n_early = e->st->limits.early_pages;
+    const uint8_t *pages = e->k->buf_host(e->k, buf);
+    const size_t   early = k_kv_row_bytes(k_kv_early(form), e->m.config.attention.head_dim) * heads * K_PAGE;
+    for (uint32_t t = 0; t < q->length; t++) {
+        const size_t   page = q->pages[t / K_PAGE], row = position_bytes(e, form, t) / heads;
+        const uint8_t *at =
+            pages + (page < n_early ? page * early : n_early * early + (page - n_early) * row * heads * K_PAGE);
+        assert_int_equal(page < n_early, t / K_PAGE < e->st->limits.early);
+        for (uint32_t h = 0; h < heads; h++, to += row) memcpy(to, at + (h * K_PAGE + t % K_PAGE) * row, row);
+    }
     return to;
 }
 
@@ -65,11 +78,17 @@ static long stop_at(const trace *t, uint32_t length)
 
 void trace_make(trace *t, const weir_model *m, const char *kv, uint64_t seed, const uint32_t *stops, uint32_t n_stops)
 {
+    trace_make_from(t, m, kv, 0, seed, stops, n_stops);
+}
+
+void trace_make_from(trace *t, const weir_model *m, const char *kv, uint32_t kv_start, uint64_t seed,
+                     const uint32_t *stops, uint32_t n_stops)
+{
     assert_true(n_stops > 0 && n_stops <= MAX_STOPS);
-    *t = (trace){.m = m, .kv = kv, .n = stops[n_stops - 1], .n_stops = n_stops};
+    *t = (trace){.m = m, .kv = kv, .kv_start = kv_start, .n = stops[n_stops - 1], .n_stops = n_stops};
     memcpy(t->stops, stops, n_stops * sizeof *stops);
-    weir_engine *e =
-        engine_with(m, (weir_engine_options){.kv = kv, .isa = "scalar", .threads = 1, .max_context = t->n});
+    weir_engine *e = engine_with(
+        m, (weir_engine_options){.kv = kv, .kv_start = kv_start, .isa = "scalar", .threads = 1, .max_context = t->n});
     weir_sequence *s = sequence_on(e);
     t->vocab         = e->m.config.vocab_size;
     t->ids           = random_ids(m, t->n, seed);
@@ -113,9 +132,12 @@ static const char *part_of(const weir_engine *e, size_t at, uint32_t length, cha
     at -= state_size(e->st);
     for (uint32_t i = 0;; i++) { /* keys, then values of every layer */
         const k_kv_layer form = state_cache(e->st, i / 2)->form;
-        const size_t     n    = plane_bytes(e, i % 2 == 0 ? form.keys : form.values, length);
-        (void)snprintf(buf, PART_MAX, "%s of attention layer %u, position %zu", i % 2 == 0 ? "keys" : "values", i / 2,
-                       at / (n / length));
+        const k_kv_form  one  = i % 2 == 0 ? form.keys : form.values;
+        const size_t     n    = part_bytes(e, one, length);
+        uint32_t         t    = 0;
+        while (t < length && part_bytes(e, one, t + 1) <= at) t++;
+        (void)snprintf(buf, PART_MAX, "%s of attention layer %u, position %u", i % 2 == 0 ? "keys" : "values", i / 2,
+                       t);
         if (at < n) return buf;
         at -= n;
     }

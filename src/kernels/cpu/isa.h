@@ -17,9 +17,9 @@ enum { ATTENTION_TILE = 4 }; /* queries that share the loads of keys and values 
 
 /* Up to K_PAGE keys or values of one head, one after the other. */
 typedef struct kv_rows {
-    const uint8_t *at;
-    k_kv_form      form;
-    uint32_t       dim;
+    uint8_t  *at;
+    k_kv_form form;
+    uint32_t  dim;
 } kv_rows;
 
 typedef struct cpu_isa {

@@ -33,13 +33,17 @@ typedef struct attention_job {
     atomic_size_t  next; /* tile of all spans' */
 } attention_job;
 
-/* The keys (or values) of one head in a page. */
-static kv_rows rows_of(const cpu_backend *b, const k_buf *buf, k_kv_form form, uint32_t page, size_t kv_head)
+/* The keys (or values) of one head in a page; `form` of pages that are not early. */
+static kv_rows rows_of(const cpu_backend *b, const k_buf *buf, k_kv_form form, uint32_t early, uint32_t page,
+                       size_t kv_head)
 {
-    const k_attention_shape *s    = &b->limits.attention;
-    const size_t             head = (size_t)K_PAGE * k_kv_row_bytes(form, s->head_dim);
-    const uint8_t           *at   = (const uint8_t *)buf->data + ((size_t)page * s->kv_heads + kv_head) * head;
-    return (kv_rows){.at = at, .form = form, .dim = s->head_dim};
+    const k_attention_shape *s      = &b->limits.attention;
+    const k_kv_form          mine   = page < early ? k_kv_early(form) : form;
+    const size_t             behind = page < early ? 0 : (size_t)early * s->kv_heads * K_PAGE;
+    const size_t             rows   = ((size_t)page * s->kv_heads + kv_head) * K_PAGE - behind;
+    uint8_t                 *at     = (uint8_t *)buf->data + rows * k_kv_row_bytes(mine, s->head_dim) +
+                  behind * k_kv_row_bytes(k_kv_early(form), s->head_dim);
+    return (kv_rows){.at = at, .form = mine, .dim = s->head_dim};
 }
 
 /* ---- queries, keys, values of the step ---- */
@@ -64,12 +68,9 @@ static void norm_rotate(const cpu_backend *b, float *x, const float *gain, const
     }
 }
 
-static void store_vector(const cpu_backend *b, k_buf *buf, k_kv_form form, uint32_t page, size_t kv_head, size_t slot,
-                         const float *x)
+static void store_vector(const kv_rows *page, size_t slot, const float *x)
 {
-    const k_attention_shape *s   = &b->limits.attention;
-    const size_t             row = ((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot;
-    kv_row_write((uint8_t *)buf->data + row * k_kv_row_bytes(form, s->head_dim), form, x, s->head_dim);
+    kv_row_write(page->at + slot * k_kv_row_bytes(page->form, page->dim), page->form, x, page->dim);
 }
 
 static void store_row(void *arg, size_t row)
@@ -82,13 +83,15 @@ static void store_row(void *arg, size_t row)
     const float *cs       = j->b->rope + row * s->rotary_dim;
     for (size_t h = 0; h < s->heads; h++)
         norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
-    const uint32_t    page = span->pages[position / K_PAGE];
-    const k_kv_layer *form = &j->cache->form;
+    const uint32_t page = span->pages[position / K_PAGE];
+    const k_cache *c    = j->cache;
     for (size_t h = 0; h < s->kv_heads; h++) {
         const size_t at = (row * s->kv_heads + h) * s->head_dim;
         norm_rotate(j->b, j->keys + at, j->k_gain, cs);
-        store_vector(j->b, j->cache->keys, form->keys, page, h, position % K_PAGE, j->keys + at);
-        store_vector(j->b, j->cache->values, form->values, page, h, position % K_PAGE, j->values + at);
+        const kv_rows keys   = rows_of(j->b, c->keys, c->form.keys, c->early, page, h);
+        const kv_rows values = rows_of(j->b, c->values, c->form.values, c->early, page, h);
+        store_vector(&keys, position % K_PAGE, j->keys + at);
+        store_vector(&values, position % K_PAGE, j->values + at);
     }
 }
 
@@ -113,8 +116,9 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
         }
         if (most == 0) return;
         const uint32_t page   = j->span->pages[block];
-        const kv_rows  keys   = rows_of(b, j->cache->keys, j->cache->form.keys, page, kv_head);
-        const kv_rows  values = rows_of(b, j->cache->values, j->cache->form.values, page, kv_head);
+        const k_cache *c      = j->cache;
+        const kv_rows  keys   = rows_of(b, c->keys, c->form.keys, c->early, page, kv_head);
+        const kv_rows  values = rows_of(b, c->values, c->form.values, c->early, page, kv_head);
         float         *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
         b->isa.scores(scores, q, nq, &keys, most, scale);
         for (unsigned i = 0; i < nq; i++) {

@@ -203,8 +203,8 @@ static void blocks_make_attention(void **state)
     float *const outputs[] = {o};
     for (size_t at = 0; at < N; at += K_PAGE) {
         const size_t  n = N - at < K_PAGE ? N - at : K_PAGE;
-        const kv_rows k = {(const uint8_t *)(keys + at * DIM), {K_KV_F32, 0}, DIM};
-        const kv_rows v = {(const uint8_t *)(values + at * DIM), {K_KV_F32, 0}, DIM};
+        const kv_rows k = {(uint8_t *)(keys + at * DIM), {K_KV_F32, 0}, DIM};
+        const kv_rows v = {(uint8_t *)(values + at * DIM), {K_KV_F32, 0}, DIM};
         tables[0].scores(s, queries, 1, &k, n, 0.5f);
         const float block = tables[0].softmax_block(s, n, &max, &rescale);
         sum               = sum * rescale + block;
