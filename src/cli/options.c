@@ -9,7 +9,7 @@ static const arg_option common[] = {
     {"--device", NULL, ARG_CHOICE, offsetof(options, device), 0, "cpu|cuda", 0, 0, "where to compute (default: cpu)"},
     {"--kv", NULL, ARG_STRING, offsetof(options, kv), 0, "FORM[,FORM]", 0, 0,
      "form of cached keys and values, or of keys, values: bf16, f32,\naffine8, affine4 (8 or 4 bits in groups of 64; "
-     "-32 and -128\nbehind the name: of so many; default: bf16)"},
+     "-32 and -128\nbehind the name: of so many), or turbo (8 and 3 bits);\ndefault: bf16"},
     {"--kv-config", NULL, ARG_STRING, offsetof(options, kv_config), 0, "FILE", 0, 0,
      "forms layer by layer (default: the model's kv_config.json,\nwhere there is one and no --kv)"},
     {"--kv-start", NULL, ARG_U32, offsetof(options, kv_start), 0, "N", 0, 1 << 23,

@@ -46,8 +46,19 @@ static bool find_form(k_kv_form *out, const char *name, size_t n, uint32_t head_
     return false;
 }
 
+static const k_kv_layer turbo = {{K_KV_TURBO8, K_KV_TURBO_GROUP}, {K_KV_TURBO3, K_KV_TURBO_GROUP}};
+
+static bool turbo_fits(uint32_t head_dim)
+{
+    return head_dim == 64 || head_dim == 128 || head_dim == 256 || head_dim == 512;
+}
+
 static bool find_layer(k_kv_layer *out, const char *name, uint32_t head_dim)
 {
+    if (strcmp(name, "turbo") == 0) {
+        *out = turbo;
+        return turbo_fits(head_dim);
+    }
     const char  *comma = strchr(name, ',');
     const size_t n     = comma != NULL ? (size_t)(comma - name) : strlen(name);
     if (!find_form(&out->keys, name, n, head_dim)) return false;
@@ -72,8 +83,8 @@ weir_status kv_forms_named(kv_forms *out, const char *name, uint32_t n, uint32_t
             len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", len > 0 ? ", " : "", one);
     }
     return status_fail(err, WEIR_INVALID,
-                       "kv: expected a form, or KEYS,VALUES, of %s with this model's heads of %u, found \"%s\"", known,
-                       head_dim, name);
+                       "kv: expected %sa form, or KEYS,VALUES, of %s with this model's heads of %u, found \"%s\"",
+                       turbo_fits(head_dim) ? "turbo, " : "", known, head_dim, name);
 }
 
 bool kv_forms_coded(const kv_forms *f)
@@ -86,6 +97,10 @@ bool kv_forms_coded(const kv_forms *f)
 void kv_layer_name(char out[KV_NAME_MAX], k_kv_layer layer)
 {
     char keys[FORM_NAME_MAX], values[FORM_NAME_MAX];
+    if (layer.keys.kind == K_KV_TURBO8) {
+        (void)snprintf(out, KV_NAME_MAX, "turbo");
+        return;
+    }
     form_name(keys, layer.keys, USUAL_GROUP);
     form_name(values, layer.values, USUAL_GROUP);
     if (strcmp(keys, values) == 0)

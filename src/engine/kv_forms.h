@@ -1,7 +1,8 @@
 /* engine/kv_forms.h - in which form the keys and values of every layer are cached.
  *
  * A form is written as its name, for affine ones with the group when it is not 64:
- * "bf16", "affine8", "affine4-32".  Keys and values may differ: "affine8,affine4". */
+ * "bf16", "affine8", "affine4-32".  Keys and values may differ: "affine8,affine4".  "turbo" is a
+ * pair of its own, for heads of 64, 128, 256 or 512 numbers. */
 #ifndef ENGINE_KV_FORMS_H
 #define ENGINE_KV_FORMS_H
 

@@ -51,11 +51,18 @@ enum { K_PARTITION = 1024 };
 /* How a row of the cache, the key or the value of one position and head, is stored.
  *   BF16, F32  the numbers.
  *   AFFINE8/4  codes of 8 or 4 bits, the first one in the lowest bits, then for every group of
- *              `group` numbers its scale and its bias in bfloat16: x = scale * code + bias. */
-typedef enum k_kv_kind { K_KV_BF16, K_KV_F32, K_KV_AFFINE8, K_KV_AFFINE4 } k_kv_kind;
+ *              `group` numbers its scale and its bias in bfloat16: x = scale * code + bias.
+ *   TURBO8     for keys: signed codes of 8 bits, then for every group its scale and its zero point
+ *              in f16: x = (code + zero) * scale.
+ *   TURBO3     for values, which the backend rotates before it stores them, and the sum of which
+ *              it rotates back: codes of 3 bits, likewise, then for every group its scale in f16:
+ *              x = scale * the code's level. */
+typedef enum k_kv_kind { K_KV_BF16, K_KV_F32, K_KV_AFFINE8, K_KV_AFFINE4, K_KV_TURBO8, K_KV_TURBO3 } k_kv_kind;
+enum { K_KV_TURBO_GROUP = 32 };
 typedef struct k_kv_form {
     k_kv_kind kind;
-    uint32_t  group; /* affine: 32, 64 or 128, and divides the head's size; else 0 */
+    uint32_t  group; /* affine: 32, 64 or 128, and divides the head's size, which for turbo is 64, 128, 256 or 512;
+                        else 0 */
 } k_kv_form;
 
 /* Of one attention layer. */
@@ -70,11 +77,14 @@ static inline uint32_t k_kv_row_bytes(k_kv_form f, uint32_t n)
     case K_KV_F32: return 4 * n;
     case K_KV_AFFINE8: return n + 4 * (n / f.group);
     case K_KV_AFFINE4: return n / 2 + 4 * (n / f.group);
+    case K_KV_TURBO8: return n + 4 * (n / f.group);
+    case K_KV_TURBO3: return 3 * n / 8 + 2 * (n / f.group);
     default: return 2 * n;
     }
 }
 
-/* The form of rows in an early page: positions at the start of a sequence are not put into codes. */
+/* The form of rows in an early page: positions at the start of a sequence are not put into codes
+ * (but for TURBO3 they are rotated like the others). */
 static inline k_kv_form k_kv_early(k_kv_form f)
 {
     return f.group == 0 ? f : (k_kv_form){K_KV_BF16, 0};

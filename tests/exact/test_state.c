@@ -66,6 +66,8 @@ static const struct {
              {"tiny-odd", "affine4,f32"},
              {"tiny-dense", "affine8-128"},
              {"tiny-moe", "affine4"},
+             {"tiny-odd", "turbo"},
+             {"mlx-moe-q4", "turbo"},
              {"mlx-q4", "affine8-32,affine4-128"}};
 enum { CODED = sizeof coded / sizeof *coded };
 

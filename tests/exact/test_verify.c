@@ -26,6 +26,7 @@ static const share shares[] = {
     {"tiny-odd", "affine8,affine4-32", 150, 300, 0},
     {"tiny-moe", "affine4", 100, 150, 0},
     {"tiny-odd", "affine4", 100, 400, 200},
+    {"tiny-dense-tied", "turbo", 100, 96, 0},
 };
 enum { SHARES = sizeof shares / sizeof *shares };
 static const double most_seconds = 600;

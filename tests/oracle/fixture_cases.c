@@ -15,7 +15,8 @@ static const double bound_f32 = 5e-5;
 static const struct {
     const char *kv;
     double      share;
-} forms[FIXTURE_FORMS] = {{"f32", 0}, {"bf16", 0.25}, {"affine8", 0.5}, {"affine4", 4.5}, {"affine8,affine4", 4}};
+} forms[FIXTURE_FORMS] = {{"f32", 0},       {"bf16", 0.25},         {"affine8", 0.5},
+                          {"affine4", 4.5}, {"affine8,affine4", 4}, {"turbo", 8}};
 
 static fixture_case cases[FIXTURE_CASES];
 

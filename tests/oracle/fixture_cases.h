@@ -18,7 +18,7 @@ typedef struct fixture_case {
     safetensors    expected;
 } fixture_case;
 
-enum { FIXTURE_FORMS = 5, FIXTURE_CASES = FIXTURE_FORMS * FIXTURES, N_PROMPTS = 7 };
+enum { FIXTURE_FORMS = 6, FIXTURE_CASES = FIXTURE_FORMS * FIXTURES, N_PROMPTS = 7 };
 extern const unsigned prompts[N_PROMPTS]; /* the lengths in names like "p37.logits" */
 
 /* With keys and values as floats of 32 or 16 bits. */

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/half.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <math.h>
 
@@ -72,6 +73,8 @@ void kv_row_write(uint8_t *row, k_kv_form form, const float *x, size_t n)
     case K_KV_F32: memcpy(row, x, n * sizeof *x); break;
     case K_KV_AFFINE8: write_affine(row, 8, form.group, x, n); break;
     case K_KV_AFFINE4: write_affine(row, 4, form.group, x, n); break;
+    case K_KV_TURBO8: kv_turbo_keys(row, x, n); break;
+    case K_KV_TURBO3: kv_turbo_values(row, x, n); break;
     default:
         for (size_t i = 0; i < n; i++) store_u16(row + 2 * i, bf16_from_f32(x[i]));
         break;

@@ -10,6 +10,7 @@
  * walks its partitions one after the other, or, when a step has few queries,
  * threads take a partition each and the merge follows: the same operations. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -73,6 +74,19 @@ static void store_vector(const kv_rows *page, size_t slot, const float *x)
     kv_row_write(page->at + slot * k_kv_row_bytes(page->form, page->dim), page->form, x, page->dim);
 }
 
+/* `form` of the layer: what it rotates is rotated in early pages, too. */
+static void store_value(const kv_rows *page, k_kv_form form, size_t slot, const float *x)
+{
+    float rotated[CPU_MAX_HEAD_DIM];
+    if (form.kind != K_KV_TURBO3) {
+        store_vector(page, slot, x);
+        return;
+    }
+    memcpy(rotated, x, page->dim * sizeof *x);
+    kv_rotate(rotated, page->dim);
+    store_vector(page, slot, rotated);
+}
+
 static void store_row(void *arg, size_t row)
 {
     const store_job         *j    = arg;
@@ -91,7 +105,7 @@ static void store_row(void *arg, size_t row)
         const kv_rows keys   = rows_of(j->b, c->keys, c->form.keys, c->early, page, h);
         const kv_rows values = rows_of(j->b, c->values, c->form.values, c->early, page, h);
         store_vector(&keys, position % K_PAGE, j->keys + at);
-        store_vector(&values, position % K_PAGE, j->values + at);
+        store_value(&values, c->form.values, position % K_PAGE, j->values + at);
     }
 }
 
@@ -144,12 +158,13 @@ static void merge(const cpu_isa *isa, partial *a, const partial *b, size_t n)
     isa->axpy(a->out, w[1], b->out, n);
 }
 
-/* y = out / sum * sigmoid(gate) */
+/* y = out / sum * sigmoid(gate), out rotated back if the values are rotated */
 static void emit(const attention_job *j, size_t row, size_t head, const partial *p)
 {
     const k_attention_shape *s = &j->b->limits.attention;
     float                   *y = j->y + (row * s->heads + head) * s->head_dim;
     for (size_t i = 0; i < s->head_dim; i++) y[i] = p->out[i] / p->sum;
+    if (j->cache->form.values.kind == K_KV_TURBO3) kv_rotate_back(y, s->head_dim);
     j->b->isa.gate(y, j->qg + ((row * s->heads + head) * 2 + 1) * s->head_dim, s->head_dim);
 }
 

@@ -33,6 +33,7 @@ static void names(void **state)
     check_name("affine4-64", 256, (k_kv_form){K_KV_AFFINE4, 64}, (k_kv_form){K_KV_AFFINE4, 64}, "affine4");
     check_name("affine4-128,affine8-32", 128, (k_kv_form){K_KV_AFFINE4, 128}, (k_kv_form){K_KV_AFFINE8, 32},
                "affine4-128,affine8-32");
+    check_name("turbo", 128, (k_kv_form){K_KV_TURBO8, 32}, (k_kv_form){K_KV_TURBO3, 32}, "turbo");
     check_name("affine8,affine8", 192, (k_kv_form){K_KV_AFFINE8, 64}, (k_kv_form){K_KV_AFFINE8, 64}, "affine8");
 }
 
@@ -59,6 +60,9 @@ static void refusals(void **state)
                  {"affine8", 96, "bf16, f32, affine8-32, affine4-32 with"},
                  {"affine8-32", 80, "bf16, f32 with this model's heads of 80"},
                  {"bf16,affine8", 80, "bf16, f32 with this model's heads of 80"},
+                 {"turbo", 192, "expected a form, or KEYS,VALUES, of bf16"},
+                 {"turbo,affine8", 128, "expected turbo, a form"},
+                 {"affine8,turbo", 128, "expected turbo, a form"},
                  {"affine8,", 64, "affine4 with"},
                  {",affine8", 64, "affine4 with"},
                  {"affine8,affine8,affine8", 64, "affine4 with"},

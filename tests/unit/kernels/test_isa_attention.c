@@ -12,6 +12,7 @@ enum { N_DIMS = sizeof dims / sizeof *dims, MAX_NQ = ATTENTION_TILE, NK_STEP = 7
 static const k_kv_form forms[] = {{K_KV_BF16, 0},      {K_KV_F32, 0},      {K_KV_AFFINE8, 32}, {K_KV_AFFINE8, 64},
                                   {K_KV_AFFINE8, 128}, {K_KV_AFFINE4, 32}, {K_KV_AFFINE4, 64}, {K_KV_AFFINE4, 128}};
 enum { FORMS = sizeof forms / sizeof *forms };
+static const k_kv_form turbo8 = {K_KV_TURBO8, 32}, turbo3 = {K_KV_TURBO3, 32};
 
 static bool possible(k_kv_form f, size_t dim)
 {
@@ -24,20 +25,40 @@ static void put_bf16(uint8_t *p, float x)
     memcpy(p, &h, sizeof h);
 }
 
+static void put_u16(uint8_t *p, unsigned h)
+{
+    p[0] = (uint8_t)h;
+    p[1] = (uint8_t)(h >> 8);
+}
+
+/* What stands behind the codes of a row, so that numbers are about -2 .. 2; scales of both signs. */
+static void put_scales(uint8_t *p, size_t groups, k_kv_kind kind, uint64_t *seed)
+{
+    for (size_t g = 0; g < groups; g++) {
+        const float scale = rng_float(seed, -4.0f, 4.0f);
+        switch (kind) {
+        case K_KV_TURBO8: /* up to 1/64 and a whole number of up to 128, in f16 */
+            put_u16(p + 4 * g, 0x2000 + rng_below(seed, 0x400));
+            put_u16(p + 4 * g + 2, (0x5000 + rng_below(seed, 32) * 32) | (scale < 0.0f ? 0x8000 : 0));
+            break;
+        case K_KV_TURBO3: put_u16(p + 2 * g, 0x3800 + rng_below(seed, 0x400)); break;
+        default:
+            put_bf16(p + 4 * g, scale / (kind == K_KV_AFFINE8 ? 255.0f : 15.0f));
+            put_bf16(p + 4 * g + 2, scale < 0.0f ? 2.0f : -2.0f);
+        }
+    }
+}
+
 /* n rows with numbers of about -2 .. 2, at the fence. */
 static kv_rows cached_rows(size_t which, uint64_t *seed, size_t n, size_t dim, k_kv_form form)
 {
     const size_t row = k_kv_row_bytes(form, (uint32_t)dim);
     uint8_t     *all = fence_place(which, n * row, 0);
     for (uint8_t *p = all; p < all + n * row; p += row) {
-        const size_t pairs = form.group == 0 ? 0 : dim / form.group, codes = row - 4 * pairs;
-        const float  most = form.kind == K_KV_AFFINE8 ? 255.0f : 15.0f;
+        const size_t pairs = form.group == 0 ? 0 : dim / form.group;
+        const size_t codes = row - (form.kind == K_KV_TURBO3 ? 2 : 4) * pairs;
         for (size_t i = 0; i < codes && pairs > 0; i++) p[i] = (uint8_t)rng_below(seed, 256);
-        for (size_t g = 0; g < pairs; g++) { /* scales of both signs */
-            const float scale = rng_float(seed, -4.0f, 4.0f) / most;
-            put_bf16(p + codes + 4 * g, scale);
-            put_bf16(p + codes + 4 * g + 2, scale < 0.0f ? 2.0f : -2.0f);
-        }
+        put_scales(p + codes, pairs, form.kind, seed);
         for (size_t i = 0; i < dim && pairs == 0; i++) {
             const float x = rng_float(seed, -2.0f, 2.0f);
             if (form.kind == K_KV_BF16)
@@ -98,6 +119,17 @@ static void scores_of_every_affine_form(void **state)
                 for (size_t nk = 1 + (d + nq) % NK_STEP; nk <= K_PAGE; nk += NK_STEP)
                     check_scores(nq, nk, dims[d], forms[f], &seed, &h);
     check_digest("affine scores", h, 0x13411D0D10F0FC8Au);
+}
+
+static void scores_of_turbo(void **state)
+{
+    (void)state;
+    uint64_t seed = 26, h = DIGEST_START;
+    for (size_t d = 0; d < N_DIMS; d++)
+        for (unsigned nq = 1; possible(turbo8, dims[d]) && nq <= MAX_NQ; nq++)
+            for (size_t nk = 1 + (d + nq) % NK_STEP; nk <= K_PAGE; nk += NK_STEP)
+                check_scores(nq, nk, dims[d], turbo8, &seed, &h);
+    check_digest("turbo scores", h, 0xBF37AE9F3729FEB9u);
 }
 
 static void softmax_of_every_length(void **state)
@@ -189,6 +221,17 @@ static void values_of_every_affine_form(void **state)
     check_digest("affine values", h, 0x9A174681E9BBA02Du);
 }
 
+static void values_of_turbo(void **state)
+{
+    (void)state;
+    uint64_t seed = 27, h = DIGEST_START;
+    for (size_t d = 0; d < N_DIMS; d++)
+        for (unsigned nq = 1; possible(turbo3, dims[d]) && nq <= MAX_NQ; nq++)
+            for (size_t nk = 1 + (d + nq) % NK_STEP; nk <= K_PAGE; nk += NK_STEP)
+                check_values(nq, nk, dims[d], turbo3, &seed, &h);
+    check_digest("turbo values", h, 0x8654023C9A9FA78Bu);
+}
+
 /* Two blocks put together are the softmax over both, as double precision has it. */
 static void blocks_make_attention(void **state)
 {
@@ -226,9 +269,10 @@ static void blocks_make_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_of_every_shape),       cmocka_unit_test(scores_of_every_affine_form),
-        cmocka_unit_test(softmax_of_every_length),     cmocka_unit_test(values_of_every_shape),
-        cmocka_unit_test(values_of_every_affine_form), cmocka_unit_test(blocks_make_attention),
+        cmocka_unit_test(scores_of_every_shape), cmocka_unit_test(scores_of_every_affine_form),
+        cmocka_unit_test(scores_of_turbo),       cmocka_unit_test(softmax_of_every_length),
+        cmocka_unit_test(values_of_every_shape), cmocka_unit_test(values_of_every_affine_form),
+        cmocka_unit_test(values_of_turbo),       cmocka_unit_test(blocks_make_attention),
     };
     return cmocka_run_group_tests_name("isa_attention", tests, isa_setup, isa_teardown);
 }

@@ -1,5 +1,6 @@
 /* kernels/cpu/arm/neon.c - the inner loops with four registers for 16 lanes. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <arm_neon.h>
 #include <math.h>
@@ -214,6 +215,31 @@ INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
     const float32x4_t b = vreinterpretq_f32_u32(vdupq_n_u32(both & 0xFFFF0000u));
     *lo                 = (vf){{a, a, a, a}};
     *hi                 = (vf){{b, b, b, b}};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    const int8x16_t b  = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
+    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
+}
+/* The levels of 16 codes of three bits, the first one in the lowest bits. */
+INLINE vf vf_levels(const uint8_t *p)
+{
+    uint64_t bits = 0;
+    float    t[LANES];
+    memcpy(&bits, p, 6);
+    UNROLL for (int l = 0; l < LANES; l++) t[l] = kv_turbo_levels[bits >> 3 * l & 7];
+    return vf_load(t);
+}
+/* A number in f16, in all lanes. */
+INLINE vf vf_f16(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    const float32x4_t x = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h)));
+    return (vf){{x, x, x, x}};
 }
 /* Which of a chunk's 16 scales each lane of its first block has. */
 INLINE vi vi_scale_lanes(const bool four, uint32_t group)

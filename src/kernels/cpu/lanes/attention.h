@@ -24,7 +24,7 @@ INLINE row_layout layout_of(const kv_rows *r)
                                                 : 7};
 }
 
-/* Numbers d .. d+lanes-1 of row j.  Affine rows have whole vectors alone, each in one group. */
+/* Numbers d .. d+lanes-1 of row j.  Rows of codes have whole vectors alone, each in one group. */
 INLINE vf cached(const row_layout *r, size_t j, size_t d, size_t lanes, const k_kv_kind kind)
 {
     const uint8_t *row = r->at + j * r->stride;
@@ -34,6 +34,12 @@ INLINE vf cached(const row_layout *r, size_t j, size_t d, size_t lanes, const k_
         vf_pair(row + (eight ? r->dim : r->dim / 2) + 4 * (d >> r->shift), &scale, &bias);
         return vf_fma(scale, eight ? vf_bytes(row + d) : vf_nibbles(row + d / 2), bias);
     }
+    if (kind == K_KV_TURBO8) {
+        const uint8_t *pair = row + r->dim + 4 * (d / K_KV_TURBO_GROUP);
+        return vf_mul(vf_add(vf_signed(row + d), vf_f16(pair + 2)), vf_f16(pair));
+    }
+    if (kind == K_KV_TURBO3)
+        return vf_mul(vf_levels(row + 3 * d / 8), vf_f16(row + 3 * r->dim / 8 + 2 * (d / K_KV_TURBO_GROUP)));
     if (kind == K_KV_BF16) return lanes == LANES ? vf_load_bf16(row + 2 * d) : vf_load_bf16_n(row + 2 * d, lanes);
     return lanes == LANES ? vf_load_f32(row + 4 * d) : vf_load_f32_n(row + 4 * d, lanes);
 }
@@ -85,6 +91,7 @@ static void scores(float *s, const float *const *q, unsigned nq, const kv_rows *
     case K_KV_F32: scores_kind(s, q, nq, keys, nk, scale, K_KV_F32); break;
     case K_KV_AFFINE8: scores_kind(s, q, nq, keys, nk, scale, K_KV_AFFINE8); break;
     case K_KV_AFFINE4: scores_kind(s, q, nq, keys, nk, scale, K_KV_AFFINE4); break;
+    case K_KV_TURBO8: scores_kind(s, q, nq, keys, nk, scale, K_KV_TURBO8); break;
     default: scores_kind(s, q, nq, keys, nk, scale, K_KV_BF16); break;
     }
 }
@@ -183,6 +190,7 @@ static void values(float *const *o, const float *rescale, const float *p, unsign
     case K_KV_F32: values_kind(o, rescale, p, nq, nk, v, K_KV_F32); break;
     case K_KV_AFFINE8: values_kind(o, rescale, p, nq, nk, v, K_KV_AFFINE8); break;
     case K_KV_AFFINE4: values_kind(o, rescale, p, nq, nk, v, K_KV_AFFINE4); break;
+    case K_KV_TURBO3: values_kind(o, rescale, p, nq, nk, v, K_KV_TURBO3); break;
     default: values_kind(o, rescale, p, nq, nk, v, K_KV_BF16); break;
     }
 }

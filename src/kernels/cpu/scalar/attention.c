@@ -2,6 +2,7 @@
  * (Milakov and Gimelshein, 2018; Dao et al., FlashAttention, 2022) in plain C. */
 #include "base/bytes.h"
 #include "base/half.h"
+#include "kernels/cpu/kv_turbo.h"
 #include "kernels/cpu/scalar/math.h"
 #include "kernels/cpu/scalar/scalar.h"
 
@@ -12,6 +13,19 @@ static float affine(const uint8_t *pairs, size_t group, unsigned code)
     return fmaf(bf16_to_f32(load_u16(p)), (float)code, bf16_to_f32(load_u16(p + 2)));
 }
 
+/* Sum and product are exact. */
+static float turbo8(const uint8_t *pair, int code)
+{
+    return ((float)code + f16_to_f32(load_u16(pair + 2))) * f16_to_f32(load_u16(pair));
+}
+
+/* The scales behind the codes may be read for the last code's sake. */
+static float turbo3(const uint8_t *row, size_t dim, size_t d, size_t group)
+{
+    const unsigned code = load_u16(row + 3 * d / 8) >> 3 * d % 8 & 7u;
+    return kv_turbo_levels[code] * f16_to_f32(load_u16(row + 3 * dim / 8 + 2 * (d / group)));
+}
+
 /* Number d of row j. */
 static float cached(const kv_rows *r, size_t j, size_t d)
 {
@@ -20,6 +34,8 @@ static float cached(const kv_rows *r, size_t j, size_t d)
     case K_KV_F32: return load_f32(row + 4 * d);
     case K_KV_AFFINE8: return affine(row + r->dim, d / r->form.group, row[d]);
     case K_KV_AFFINE4: return affine(row + r->dim / 2, d / r->form.group, row[d / 2] >> (d % 2 * 4) & 15u);
+    case K_KV_TURBO8: return turbo8(row + r->dim + 4 * (d / r->form.group), (int8_t)row[d]);
+    case K_KV_TURBO3: return turbo3(row, r->dim, d, r->form.group);
     default: return bf16_to_f32(load_u16(row + 2 * d));
     }
 }
