@@ -10,7 +10,7 @@
 typedef struct row_layout {
     const uint8_t *at;
     size_t         dim, stride; /* bytes from one row to the next */
-    unsigned       shift;       /* affine: log2 of the group */
+    unsigned       shift;       /* log2 of the group of codes */
 } row_layout;
 
 INLINE row_layout layout_of(const kv_rows *r)
@@ -24,24 +24,46 @@ INLINE row_layout layout_of(const kv_rows *r)
                                                 : 7};
 }
 
-/* Numbers d .. d+lanes-1 of row j.  Rows of codes have whole vectors alone, each in one group. */
-INLINE vf cached(const row_layout *r, size_t j, size_t d, size_t lanes, const k_kv_kind kind)
+INLINE bool is_coded(const k_kv_kind kind)
+{
+    return kind != K_KV_BF16 && kind != K_KV_F32;
+}
+
+/* What a group has in common. */
+typedef struct group_scale {
+    vf scale, bias; /* TURBO8: the zero point */
+} group_scale;
+
+/* Of the group that number d of row j is in; nothing of forms without groups. */
+INLINE group_scale scale_at(const row_layout *r, size_t j, size_t d, const k_kv_kind kind)
 {
     const uint8_t *row = r->at + j * r->stride;
-    if (kind == K_KV_AFFINE8 || kind == K_KV_AFFINE4) {
-        const bool eight = kind == K_KV_AFFINE8;
-        vf         scale, bias;
-        vf_pair(row + (eight ? r->dim : r->dim / 2) + 4 * (d >> r->shift), &scale, &bias);
-        return vf_fma(scale, eight ? vf_bytes(row + d) : vf_nibbles(row + d / 2), bias);
+    group_scale    g   = {vf_zero(), vf_zero()};
+    switch (kind) {
+    case K_KV_AFFINE8: vf_pair(row + r->dim + 4 * (d >> r->shift), &g.scale, &g.bias); break;
+    case K_KV_AFFINE4: vf_pair(row + r->dim / 2 + 4 * (d >> r->shift), &g.scale, &g.bias); break;
+    case K_KV_TURBO8:
+        g.scale = vf_f16(row + r->dim + 4 * (d >> r->shift));
+        g.bias  = vf_f16(row + r->dim + 4 * (d >> r->shift) + 2);
+        break;
+    case K_KV_TURBO3: g.scale = vf_f16(row + 3 * r->dim / 8 + 2 * (d >> r->shift)); break;
+    default: break;
     }
-    if (kind == K_KV_TURBO8) {
-        const uint8_t *pair = row + r->dim + 4 * (d / K_KV_TURBO_GROUP);
-        return vf_mul(vf_add(vf_signed(row + d), vf_f16(pair + 2)), vf_f16(pair));
+    return g;
+}
+
+/* Numbers d .. d+lanes-1 of row j.  Rows of codes have whole vectors alone, each in one group. */
+INLINE vf cached(const row_layout *r, size_t j, size_t d, size_t lanes, group_scale g, const k_kv_kind kind)
+{
+    const uint8_t *row = r->at + j * r->stride;
+    switch (kind) {
+    case K_KV_AFFINE8: return vf_fma(g.scale, vf_bytes(row + d), g.bias);
+    case K_KV_AFFINE4: return vf_fma(g.scale, vf_nibbles(row + d / 2), g.bias);
+    case K_KV_TURBO8: return vf_mul(vf_add(vf_signed(row + d), g.bias), g.scale);
+    case K_KV_TURBO3: return vf_mul(vf_levels(row + 3 * d / 8), g.scale);
+    case K_KV_BF16: return lanes == LANES ? vf_load_bf16(row + 2 * d) : vf_load_bf16_n(row + 2 * d, lanes);
+    default: return lanes == LANES ? vf_load_f32(row + 4 * d) : vf_load_f32_n(row + 4 * d, lanes);
     }
-    if (kind == K_KV_TURBO3)
-        return vf_mul(vf_levels(row + 3 * d / 8), vf_f16(row + 3 * r->dim / 8 + 2 * (d / K_KV_TURBO_GROUP)));
-    if (kind == K_KV_BF16) return lanes == LANES ? vf_load_bf16(row + 2 * d) : vf_load_bf16_n(row + 2 * d, lanes);
-    return lanes == LANES ? vf_load_f32(row + 4 * d) : vf_load_f32_n(row + 4 * d, lanes);
 }
 
 /* NQ queries times NK keys; sums[i][j]. */
@@ -51,14 +73,19 @@ INLINE void score_tile(float *s, const float *const *q, const int nq, const row_
     const size_t dim = keys->dim;
     vf           acc[ATTENTION_TILE][SCORE_KEYS];
     UNROLL for (int i = 0; i < nq; i++) UNROLL for (int j = 0; j < nk; j++) acc[i][j] = vf_zero();
-    for (size_t d = 0; d < dim; d += LANES) {
-        const size_t lanes = dim - d < LANES ? dim - d : LANES;
-        vf           k[SCORE_KEYS];
-        UNROLL for (int j = 0; j < nk; j++) k[j] = cached(keys, key0 + (size_t)j, d, lanes, kind);
-        UNROLL for (int i = 0; i < nq; i++)
-        {
-            const vf v = lanes == LANES ? vf_load(q[i] + d) : vf_load_n(q[i] + d, lanes);
-            UNROLL for (int j = 0; j < nk; j++) acc[i][j] = vf_fma(v, k[j], acc[i][j]);
+    for (size_t d = 0; d < dim;) {
+        const size_t end = is_coded(kind) ? d + ((size_t)1 << keys->shift) : dim;
+        group_scale  g[SCORE_KEYS];
+        UNROLL for (int j = 0; j < nk; j++) g[j] = scale_at(keys, key0 + (size_t)j, d, kind);
+        for (; d < end; d += LANES) {
+            const size_t lanes = end - d < LANES ? end - d : LANES;
+            vf           k[SCORE_KEYS];
+            UNROLL for (int j = 0; j < nk; j++) k[j] = cached(keys, key0 + (size_t)j, d, lanes, g[j], kind);
+            UNROLL for (int i = 0; i < nq; i++)
+            {
+                const vf v = lanes == LANES ? vf_load(q[i] + d) : vf_load_n(q[i] + d, lanes);
+                UNROLL for (int j = 0; j < nk; j++) acc[i][j] = vf_fma(v, k[j], acc[i][j]);
+            }
         }
     }
     UNROLL for (int i = 0; i < nq; i++) UNROLL for (int j = 0; j < nk; j++) s[(size_t)i * K_PAGE + key0 + (size_t)j] =
@@ -117,6 +144,11 @@ static float softmax_block(float *s, size_t n, float *max, float *rescale)
     return vf_sum(sum);
 }
 
+INLINE vf value_at(const row_layout *v, size_t j, size_t d, size_t lanes, const k_kv_kind kind)
+{
+    return cached(v, j, d, lanes, scale_at(v, j, d, kind), kind);
+}
+
 /* NV vectors of the outputs of NQ queries, from value d on. */
 INLINE void value_tile(float *const *o, const float *rescale, const float *p, const int nq, const size_t *nk,
                        const row_layout *v, size_t d, const int nv, const size_t lanes, const k_kv_kind kind)
@@ -136,7 +168,7 @@ INLINE void value_tile(float *const *o, const float *rescale, const float *p, co
     }
     for (size_t j = 0; j < common; j++) {
         vf x[VALUE_TILE];
-        UNROLL for (int c = 0; c < nv; c++) x[c] = cached(v, j, d + (size_t)c * LANES, lanes, kind);
+        UNROLL for (int c = 0; c < nv; c++) x[c] = value_at(v, j, d + (size_t)c * LANES, lanes, kind);
         UNROLL for (int i = 0; i < nq; i++)
         {
             const vf pj                                   = vf_set1(p[(size_t)i * K_PAGE + j]);
@@ -148,7 +180,7 @@ INLINE void value_tile(float *const *o, const float *rescale, const float *p, co
         for (size_t j = common; j < nk[i]; j++) { /* queries that see more keys than the first */
             const vf pj = vf_set1(p[(size_t)i * K_PAGE + j]);
             UNROLL for (int c = 0; c < nv; c++) acc[i][c] =
-                vf_fma(pj, cached(v, j, d + (size_t)c * LANES, lanes, kind), acc[i][c]);
+                vf_fma(pj, value_at(v, j, d + (size_t)c * LANES, lanes, kind), acc[i][c]);
         }
         UNROLL for (int c = 0; c < nv; c++)
         {
