@@ -15,8 +15,10 @@ static const double bound_f32 = 5e-5;
 static const struct {
     const char *kv;
     double      share;
-} forms[FIXTURE_FORMS] = {{"f32", 0},       {"bf16", 0.25},         {"affine8", 0.5},
-                          {"affine4", 4.5}, {"affine8,affine4", 4}, {"turbo", 8}};
+    uint32_t    kv_start;
+} forms[FIXTURE_FORMS] = {{"f32", 0, 0},       {"bf16", 0.25, 0},         {"affine8", 0.5, 0},
+                          {"affine4", 4.5, 0}, {"affine8,affine4", 4, 0}, {"turbo", 8, 0},
+                          {"turbo", 0.25, 256}}; /* rotated, but in bfloat16 */
 
 static fixture_case cases[FIXTURE_CASES];
 
@@ -25,7 +27,8 @@ static int open_case(void **given)
     fixture_case *c = *given;
     char          path[1024];
     c->m = model_named(c->fixture);
-    c->e = engine_with(c->m, (weir_engine_options){.kv = c->kv, .threads = 2, .max_context = 192});
+    c->e = engine_with(c->m,
+                       (weir_engine_options){.kv = c->kv, .kv_start = c->kv_start, .threads = 2, .max_context = 192});
     c->s = sequence_on(c->e);
     (void)snprintf(path, sizeof path, "%s/tests/fixtures/%s/expected.safetensors", WEIR_SOURCE_DIR, c->fixture);
     tensors_open(&c->expected, path);
@@ -54,10 +57,11 @@ int fixture_cases_run(const char *group, CMUnitTestFunction test, bool (*wanted)
     for (unsigned i = 0; i < FIXTURE_CASES; i++) {
         fixture_case  *c  = &cases[i];
         const unsigned at = i / FIXTURE_FORMS, form = i % FIXTURE_FORMS;
-        c->fixture = fixture_names[at];
-        c->kv      = forms[form].kv;
-        c->bound   = form == 0 ? bound_f32 : forms[form].share * bf16_of_reference[at];
-        (void)snprintf(c->name, sizeof c->name, "%s, %s", c->fixture, c->kv);
+        c->fixture  = fixture_names[at];
+        c->kv       = forms[form].kv;
+        c->kv_start = forms[form].kv_start;
+        c->bound    = form == 0 ? bound_f32 : forms[form].share * bf16_of_reference[at];
+        (void)snprintf(c->name, sizeof c->name, "%s, %s%s", c->fixture, c->kv, c->kv_start > 0 ? " late" : "");
         if (wanted != NULL && !wanted(c)) continue;
         tests[n++] = (struct CMUnitTest){.name          = c->name,
                                          .test_func     = test,

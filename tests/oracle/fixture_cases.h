@@ -10,6 +10,7 @@
 /* Opened anew for every case. */
 typedef struct fixture_case {
     const char    *fixture, *kv;
+    uint32_t       kv_start;
     double         bound; /* of |logit - float64|, in standard deviations of the position's logits */
     char           name[64];
     weir_model    *m;
@@ -18,7 +19,7 @@ typedef struct fixture_case {
     safetensors    expected;
 } fixture_case;
 
-enum { FIXTURE_FORMS = 6, FIXTURE_CASES = FIXTURE_FORMS * FIXTURES, N_PROMPTS = 7 };
+enum { FIXTURE_FORMS = 7, FIXTURE_CASES = FIXTURE_FORMS * FIXTURES, N_PROMPTS = 7 };
 extern const unsigned prompts[N_PROMPTS]; /* the lengths in names like "p37.logits" */
 
 /* With keys and values as floats of 32 or 16 bits. */
