@@ -35,8 +35,9 @@ typedef struct weir_verify_options {
     uint64_t    max_schedules;  /* 0: as many as the budget allows */
     uint64_t    seed;           /* the same seed draws the same schedules, as far as time allows */
     uint32_t    max_length;     /* of a sequence: 32 and up; 0: past the border of attention's partitions */
-    const char *kv;             /* as in weir_engine_options */
     const char *scratch;        /* where a folder for files is made, and removed in the end; NULL: /tmp */
+    const char *kv, *kv_config; /* as in weir_engine_options, */
+    uint32_t    kv_start;       /* this too */
 } weir_verify_options;
 
 #define WEIR_VERIFY_OPTIONS_INIT \

@@ -69,9 +69,21 @@ static weir_status find_gaps(weir_model *m, weir_error *err)
     return WEIR_OK;
 }
 
+/* Read when an engine is opened, and only if it says nothing else. */
+static weir_status find_kv_config(weir_model *m, const char *dir, weir_error *err)
+{
+    m->kv_config = path_join(dir, "kv_config.json");
+    if (m->kv_config == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+    if (file_exists(m->kv_config)) return WEIR_OK;
+    mem_free(m->kv_config);
+    m->kv_config = NULL;
+    return WEIR_OK;
+}
+
 static weir_status finish_open(weir_model *m, const char *dir, weir_error *err)
 {
     if (dir != NULL) TRY(open_text(m, dir, err));
+    if (dir != NULL) TRY(find_kv_config(m, dir, err));
     const config *c = checkpoint_config(m->c);
     if (m->tok != NULL && tokenizer_size(m->tok) > c->vocab_size)
         return status_fail(err, WEIR_FORMAT, "%s: tokenizer.json: expected at most vocab_size = %u ids, found %u", dir,
@@ -129,6 +141,7 @@ void weir_model_close(weir_model *m)
     tokenizer_free(m->tok);
     template_free(m->chat);
     mem_free(m->allowed);
+    mem_free(m->kv_config);
     checkpoint_close(m->c);
     mem_free(m);
 }

@@ -1,5 +1,6 @@
 /* kernels/cpu/x86/avx2.c - the inner loops with two registers for 16 lanes. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -198,6 +199,67 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vf_load(t);
 }
+INLINE __m256 nibble(__m256i words, const int s)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, 4 * s), _mm256_set1_epi32(15)));
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const void *)p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+/* 8 codes of four bits, the first one in the lowest bits. */
+INLINE __m256 word_nibbles(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return nibble(_mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)), 0);
+}
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    return (vf){word_nibbles(p), word_nibbles(p + 4)};
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    int32_t both;
+    memcpy(&both, p, sizeof both);
+    const __m256i v = _mm256_set1_epi32(both);
+    const __m256  a = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+    const __m256  b = _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32((int)0xFFFF0000u)));
+    *lo             = (vf){a, a};
+    *hi             = (vf){b, b};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const void *)p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
+}
+/* The permute looks at the low three bits of its index alone. */
+INLINE __m256 eight_levels(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    const __m256i codes = _mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21));
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(kv_turbo_levels), codes);
+}
+/* The levels of 16 codes of three bits, the first one in the lowest bits; reads one byte more. */
+INLINE vf vf_levels(const uint8_t *p)
+{
+    return (vf){eight_levels(p), eight_levels(p + 3)};
+}
+/* A number in f16, in all lanes. */
+INLINE vf vf_f16(const uint8_t *p)
+{
+    int16_t h;
+    memcpy(&h, p, sizeof h);
+    const __m256 x = _mm256_cvtph_ps(_mm_set1_epi16(h));
+    return (vf){x, x};
+}
+
 /* One register's lanes alone. */
 typedef __m256  vp;
 typedef __m256i vq;
