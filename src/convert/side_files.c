@@ -127,6 +127,7 @@ static const char *const copied[] = {
     "generation_config.json",
     "preprocessor_config.json",
     "video_preprocessor_config.json",
+    "kv_config.json",
 };
 
 weir_status side_copy(const char *source, const char *target, weir_error *err)
