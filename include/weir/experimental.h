@@ -36,6 +36,7 @@ typedef struct weir_verify_options {
     uint64_t    seed;           /* the same seed draws the same schedules, as far as time allows */
     uint32_t    max_length;     /* of a sequence: 32 and up; 0: past the border of attention's partitions */
     const char *kv;             /* as in weir_engine_options */
+    const char *scratch;        /* where a folder for files is made, and removed in the end; NULL: /tmp */
 } weir_verify_options;
 
 #define WEIR_VERIFY_OPTIONS_INIT \

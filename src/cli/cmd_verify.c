@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const arg_option verify_options[] = {
     {"--budget", NULL, ARG_REAL, offsetof(options, budget), offsetof(options, budget_given), "SECONDS", 0.01, 999999,
@@ -55,6 +56,13 @@ static int print_table(const weir_verify_result *r, double seconds, uint64_t see
     return cli_flush();
 }
 
+/* Where temporary files go, as other programs have it; NULL: where the library puts them. */
+static const char *scratch(void)
+{
+    const char *dir = getenv("TMPDIR");
+    return dir == NULL || dir[0] == '\0' ? NULL : dir;
+}
+
 static int verify(const options *o)
 {
     session    s;
@@ -67,6 +75,7 @@ static int verify(const options *o)
     opt.budget_seconds      = w.budget;
     opt.seed                = seed;
     opt.kv                  = o->kv;
+    opt.scratch             = scratch();
     weir_verify_result r;
     const weir_status  st      = weir_verify(s.model, &opt, on_progress, &w, &r, &err);
     const double       seconds = (double)(clock_ns() - start) * 1e-9;
@@ -86,7 +95,8 @@ const command cmd_verify = {
     .summary = "prove on this machine that results do not depend on how they are computed",
     .usage   = "[MODEL] [--budget SECONDS] [options]",
     .details = "Computes sequences and requests in many random ways (cut into chunks, side by side, with\n"
-               "drafts, forked, rewound, out of the cache, with other threads and instruction sets ...)\n"
+               "drafts, forked, rewound, saved and loaded, out of the cache and from disk, with other threads\n"
+               "and instruction sets ...)\n"
                "and compares the bits with those of the plainest run.  Exit code 1 when any differ.\n",
     .model   = CLI_MODEL_OPTIONAL,
     .groups  = groups,

@@ -25,6 +25,8 @@ static const char *const invariant_names[VERIFY_INVARIANTS] = {[VERIFY_CHUNKING]
                                                                [VERIFY_RESET]       = "reset",
                                                                [VERIFY_REUSE]       = "reuse",
                                                                [VERIFY_CACHE]       = "cache",
+                                                               [VERIFY_DISK]        = "disk",
+                                                               [VERIFY_SAVE_LOAD]   = "save_load",
                                                                [VERIFY_MTP]         = "mtp",
                                                                [VERIFY_NGRAM]       = "ngram",
                                                                [VERIFY_DRAFT_MODEL] = "draft_model",
@@ -61,7 +63,10 @@ weir_status verify_run(verifier *v, const verify_schedule *c, verify_outcome *ou
     if (st != WEIR_OK) {
         verify_differs(out, 0, "failed: %s", own.text);
         verify_engine_drop(v, c);
+    } else {
+        verify_engine_leave(e, c);
     }
+    verify_files_clear(v);
     out->used[VERIFY_THREADED] = c->threads > 1;
     out->used[VERIFY_ISA]      = c->isa > 0;
     return WEIR_OK;
@@ -169,6 +174,7 @@ weir_status weir_verify(const weir_model *m, const weir_verify_options *opt, wei
     if (v->opt.max_length == 0) v->opt.max_length = VERIFY_LENGTH;
     const weir_status st = run_all(v, err);
     verify_engines_close(v);
+    verify_files_free(v);
     verify_texts_free(v);
     verify_wishes_free(v);
     mem_free(v);

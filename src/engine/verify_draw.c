@@ -1,6 +1,9 @@
 /* engine/verify_draw.c - random schedules: where paths differ most, they go most often. */
 #include "engine/verify_parts.h"
 
+/* One of so many schedules saves and loads, another one has a disk: both wait for it. */
+enum { FILES_EVERY = 12 };
+
 /* ---- the engine ---- */
 
 void verify_draw_engine(verifier *v, verify_schedule *c)
@@ -25,6 +28,7 @@ static void draw_settings(verifier *v, verify_schedule *c)
     c->snapshots    = 1 + below(&v->seed, VERIFY_SNAPSHOTS);
     c->fixed_drafts = below(&v->seed, 2) == 0;
     c->pre_norm     = below(&v->seed, 2) == 0;
+    c->disk         = below(&v->seed, FILES_EVERY) == 0 && verify_files_ready(v);
     c->n_ops        = 0;
 }
 
@@ -51,8 +55,10 @@ typedef struct drawing {
     uint32_t         n; /* sequences that come by themselves; forks besides */
     sketch           q[VERIFY_SEQUENCES];
     bool             deep;   /* about the long text */
+    bool             files;  /* saves and loads */
     bool             stored; /* something, in the prefix tree, */
     uint32_t         stored_text;
+    sketch           saved; /* length 0: nothing */
 } drawing;
 
 /* Scalar code, while there is something faster. */
@@ -162,11 +168,65 @@ static void draw_somebody(drawing *d)
     draw_beginning(d, who, d->q[who].alive ? OP_RESET : OP_JOIN);
 }
 
+/* Someone goes on with what the disk has. */
+static void draw_restart(drawing *d)
+{
+    const uint32_t who = below(&d->v->seed, VERIFY_SEQUENCES), text = d->stored_text;
+    add(d->c, OP_RESTART, 0);
+    add(d->c, d->q[who].alive ? OP_RESET : OP_JOIN, who)->text = text;
+    add(d->c, OP_ADOPT, who)->n                                = d->v->texts[text].length;
+    d->q[who]                                                  = (sketch){.alive = true, .text = text};
+}
+
 static void draw_store(drawing *d, uint32_t who)
 {
     add(d->c, OP_STORE, who);
     d->stored      = true;
     d->stored_text = d->q[who].text;
+    if (d->c->disk && below(&d->v->seed, 3) != 0) draw_restart(d);
+}
+
+static void draw_save(drawing *d, uint32_t who)
+{
+    add(d->c, OP_SAVE, who);
+    d->saved = d->q[who];
+}
+
+static void draw_load(drawing *d, uint32_t who)
+{
+    if (!d->q[who].alive) add(d->c, OP_JOIN, who)->text = d->saved.text;
+    add(d->c, OP_LOAD, who);
+    d->q[who] = (sketch){.alive = true, .text = d->saved.text, .length = d->saved.length};
+}
+
+static void draw_abroad(drawing *d, uint32_t who)
+{
+    const verifier *v = d->v;
+    verify_schedule c;
+    verify_draw_engine(d->v, &c);
+    verify_op *op = add(d->c, OP_ABROAD, who);
+    op->n         = draw_length(d->v);
+    op->isa       = c.isa;
+    op->threads   = c.threads;
+    /* Not the engine that it is on. */
+    if (op->isa == d->c->isa && op->threads == d->c->threads) op->isa = (op->isa + 1) % v->n_isas;
+    if (slow(v, d->c) || (op->isa == 0 && v->n_isas > 1)) op->n = 1;
+    moved(d, who, op->n);
+    d->saved = d->q[who];
+}
+
+/* Through a file: into another one, that perhaps has yet to come, or to another engine. */
+static void draw_file(drawing *d, uint32_t who)
+{
+    uint64_t      *seed = &d->v->seed;
+    const uint32_t to   = below(seed, VERIFY_SEQUENCES);
+    if (d->q[who].length == 0)
+        draw_step(d, who);
+    else if (below(seed, 3) == 0)
+        draw_abroad(d, who);
+    else if (d->saved.length == 0 || below(seed, 2) == 0)
+        draw_save(d, who);
+    if (d->saved.length > 0 && below(seed, 2) == 0) draw_load(d, to);
 }
 
 static void draw_snapshot(drawing *d, uint32_t who)
@@ -239,7 +299,7 @@ static void draw_reading(drawing *d, uint32_t who, verify_kind kind)
 typedef enum deed { STEP, APPEND, SCORE, DETOUR, SNAPSHOT, REWIND, FORK, STORE, RESET, LEAVE, DEEDS } deed;
 
 /* A schedule has a theme, so that what belongs together meets in a short one. */
-enum { THEMES = 4 };
+enum { THEMES = 4, STORING = 2 };
 static const uint8_t weights[THEMES][DEEDS] = {
     {[STEP]     = 20,
      [APPEND]   = 2,
@@ -290,6 +350,10 @@ static void draw_op(drawing *d, const uint8_t *weight)
         draw_beginning(d, who, OP_JOIN);
         return;
     }
+    if (d->files && below(seed, 3) == 0) {
+        draw_file(d, who);
+        return;
+    }
     switch (draw_deed(seed, weight, q->length == d->v->texts[q->text].length)) {
     case APPEND: draw_reading(d, who, OP_APPEND); break;
     case SCORE: draw_reading(d, who, OP_SCORE); break;
@@ -310,14 +374,15 @@ static void draw_op(drawing *d, const uint8_t *weight)
 
 void verify_draw_steps(verifier *v, verify_schedule *c)
 {
-    enum { ENDING = 2 * VERIFY_SEQUENCES, MOST_AT_ONCE = VERIFY_SEQUENCES + 1 };
+    enum { ENDING = 2 * VERIFY_SEQUENCES, MOST_AT_ONCE = VERIFY_SEQUENCES + 4 };
     drawing d           = {.v = v, .c = c, .n = 1 + below(&v->seed, VERIFY_SEQUENCES)};
     d.deep              = below(&v->seed, 12) == 0 && !slow(v, c);
     const uint32_t most = slow(v, c) ? 4 : below(&v->seed, 6) == 0 ? VERIFY_OPS - ENDING - MOST_AT_ONCE - 3 : 14;
     const uint32_t n    = 3 + below(&v->seed, most);
     c->requests         = false;
     draw_settings(v, c);
-    const uint8_t *weight = weights[below(&v->seed, THEMES)];
+    d.files               = below(&v->seed, FILES_EVERY) == 0;
+    const uint8_t *weight = weights[c->disk ? STORING : below(&v->seed, THEMES)];
     while (c->n_ops < n) draw_op(&d, weight);
     /* Whatever was done to a sequence, it shows in what comes after. */
     for (uint32_t i = 0; i < VERIFY_SEQUENCES; i++)
@@ -335,6 +400,18 @@ static weir_status draw_wish(verifier *v, uint32_t *wish, bool *known, weir_erro
         TRY(verify_wish_alone(v, i, known, err));
     }
     return WEIR_OK;
+}
+
+/* Once, and half of those that come before it come back afterwards. */
+static void draw_late_restart(verifier *v, verify_schedule *c, uint32_t late)
+{
+    const uint32_t n = c->n_ops, at = 1 + below(&v->seed, late);
+    for (uint32_t i = 0; i < n; i++) {
+        if (c->ops[i].at >= at || below(&v->seed, 2) == 0) continue;
+        verify_op *again = add(c, OP_SUBMIT, c->ops[i].who);
+        again->at        = at + below(&v->seed, 4);
+    }
+    add(c, OP_RESTART, 0)->at = at;
 }
 
 /* Two to five wishes; the same one often. */
@@ -357,5 +434,6 @@ weir_status verify_draw_requests(verifier *v, verify_schedule *c, bool *out, wei
         op->off   = below(&v->seed, 4) != 0 ? OFF_NEVER : below(&v->seed, 2) == 0 ? OFF_BETWEEN_STEPS : OFF_BY_TOKEN;
         op->until = op->off == OFF_BY_TOKEN ? 1 + below(&v->seed, VERIFY_WISH_TOKENS) : op->at + below(&v->seed, 12);
     }
+    if (*out && c->disk) draw_late_restart(v, c, late);
     return WEIR_OK;
 }

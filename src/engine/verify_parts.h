@@ -3,6 +3,7 @@
  *   verify_texts.c     some texts, and their logits by the dullest run
  *   verify_wishes.c    some requests, and what each says in the dullest run
  *   verify_engines.c   the engines, set up as a schedule wants them
+ *   verify_files.c     a folder for what schedules save, and for the cache's disk
  *   verify_draw.c      schedules out of a random seed
  *   verify_steps.c     runs one that is about steps of sequences
  *   verify_requests.c  runs one that is about requests
@@ -37,7 +38,7 @@ enum {
 };
 
 /* What a schedule exercised.  A new one is added here, in verify.c (its name), and
- * where it happens: save and load through a file are to follow. */
+ * where it happens. */
 typedef enum verify_invariant {
     VERIFY_CHUNKING,
     VERIFY_PREFILL,
@@ -53,6 +54,8 @@ typedef enum verify_invariant {
     VERIFY_RESET,
     VERIFY_REUSE, /* a sequence in the place of one that left */
     VERIFY_CACHE,
+    VERIFY_DISK, /* a cached prefix that memory did not have */
+    VERIFY_SAVE_LOAD,
     VERIFY_MTP,
     VERIFY_NGRAM,
     VERIFY_DRAFT_MODEL,
@@ -152,6 +155,10 @@ typedef enum verify_kind {
     OP_TURN,     /* goes on with `text`, which has begun the same */
     OP_STORE,    /* in the prefix tree */
     OP_ADOPT,    /* the empty sequence takes at most n tokens from the prefix tree */
+    OP_RESTART,  /* the prefix tree goes to disk and begins anew from there; with requests: before step `at` */
+    OP_SAVE,     /* into the file, in place of what was in it */
+    OP_LOAD,     /* becomes what is in the file */
+    OP_ABROAD,   /* through the file to another engine, n tokens there, and back */
     OP_RESET,    /* to follow `text` */
     OP_LEAVE,
     OP_SUBMIT /* wish `who`, before step `at`; it is called off as `off` says */
@@ -163,9 +170,10 @@ typedef struct verify_op {
     verify_kind kind;
     uint32_t    who, to, text;
     uint32_t    n, right, keep;
-    bool        beside;    /* READ, WINDOW: in the same step as the one before */
-    bool        known;     /* READ, WINDOW: the token that follows is known when the step ends */
-    uint32_t    at, until; /* steps; until with OFF_BY_TOKEN: tokens */
+    uint32_t    isa, threads; /* ABROAD: of the other engine */
+    bool        beside;       /* READ, WINDOW: in the same step as the one before */
+    bool        known;        /* READ, WINDOW: the token that follows is known when the step ends */
+    uint32_t    at, until;    /* steps; until with OFF_BY_TOKEN: tokens */
     verify_off  off;
     int32_t     priority;
     bool        no_cache, no_drafts;
@@ -177,6 +185,7 @@ typedef struct verify_schedule {
     draft_source draft;
     uint32_t     chunk, max_drafts, snapshots;
     bool         fixed_drafts, pre_norm;
+    bool         disk; /* the prefix tree has one */
     uint32_t     n_ops;
     verify_op    ops[VERIFY_OPS];
 } verify_schedule;
@@ -187,6 +196,14 @@ typedef struct verify_outcome {
     char     what[200]; /* the first difference */
     uint32_t op;        /* where */
 } verify_outcome;
+
+/* The names of what is in this run's own folder. */
+typedef struct verify_files {
+    char *dir;      /* NULL: not yet made */
+    char *sequence; /* the file of SAVE and LOAD */
+    char *cache;    /* folder of the prefix tree */
+    bool  denied;   /* there is no place for files: schedules do without */
+} verify_files;
 
 /* Engines are expensive: they stay open while there is memory. */
 typedef struct verify_engine {
@@ -208,6 +225,7 @@ typedef struct verifier {
     weir_engine        *dull;
     verify_engine       engines[VERIFY_SOURCES][VERIFY_ISAS][VERIFY_THREADS];
     uint64_t            engine_bytes, engine_uses;
+    verify_files        files;
 
     uint64_t seed, start, end; /* when the budget is spent, in clock_ns() */
     uint64_t dull_ns, dull_tokens;
@@ -251,10 +269,26 @@ bool verify_listen(void *user, const weir_token *t);
 
 /* The engine that the schedule wants, set up as it says and with an empty prefix cache. */
 weir_status verify_engine_for(verifier *v, const verify_schedule *c, weir_engine **out, weir_error *err);
-void        verify_engine_drop(verifier *v, const verify_schedule *c); /* it is in no known state */
-void        verify_engines_close(verifier *v);
+/* The prefix cache is written to disk, and memory begins without it: what another process would find. */
+weir_status verify_engine_restart(verifier *v, weir_engine *e, const verify_schedule *c, weir_error *err);
+/* Besides it the one with the operation's instruction set and threads, which reads its n tokens in two
+ * chunks; *out NULL when that is the same engine, or there is no memory for two. */
+weir_status verify_engine_beside(verifier *v, const verify_schedule *c, const verify_op *op, weir_engine **out,
+                                 weir_error *err);
+void verify_engine_leave(weir_engine *e, const verify_schedule *c); /* the schedule is done: no files stay open */
+void verify_engine_drop(verifier *v, const verify_schedule *c);     /* it is in no known state */
+void verify_engines_close(verifier *v);
 /* How many sequences at once, and how much cache, memory allows. */
 weir_status verify_engines_plan(verifier *v, weir_error *err);
+
+/* ---- verify_files.c ---- */
+
+/* Makes the folder when there is none yet; false, with one line in the log, when that cannot be. */
+bool verify_files_ready(verifier *v);
+/* There is no place for files, for the reason in `why`: the log says so, and schedules do without. */
+void verify_files_deny(verifier *v, const char *why);
+void verify_files_clear(verifier *v); /* between schedules: nothing is left in the folder */
+void verify_files_free(verifier *v);  /* and nothing of the folder */
 
 /* ---- schedules ---- */
 

@@ -18,7 +18,13 @@ static void print_reading(str *to, const verify_op *op)
     if (op->known) str_puts(to, " (and knows what follows)");
 }
 
-static void print_op(str *to, const verify_op *op)
+static void print_abroad(str *to, const verifier *v, const verify_op *op)
+{
+    str_printf(to, "%c goes through a file to an engine with isa %s and threads %u, reads %u there and comes back",
+               name(op->who), v->isas[op->isa], op->threads, op->n);
+}
+
+static void print_op(str *to, const verifier *v, const verify_op *op)
 {
     const char who = name(op->who);
     switch (op->kind) {
@@ -34,6 +40,10 @@ static void print_op(str *to, const verify_op *op)
     case OP_TURN: str_printf(to, "%c follows text %u from here", who, op->text); break;
     case OP_STORE: str_printf(to, "%c is stored in the prefix tree", who); break;
     case OP_ADOPT: str_printf(to, "%c adopts up to %u from the prefix tree", who, op->n); break;
+    case OP_RESTART: str_puts(to, "the prefix tree goes to disk, and memory forgets it"); break;
+    case OP_SAVE: str_printf(to, "%c is saved to a file", who); break;
+    case OP_LOAD: str_printf(to, "%c becomes what was saved", who); break;
+    case OP_ABROAD: print_abroad(to, v, op); break;
     case OP_RESET: str_printf(to, "%c is reset and follows text %u", who, op->text); break;
     case OP_LEAVE: str_printf(to, "%c leaves", who); break;
     case OP_SUBMIT: break;
@@ -85,15 +95,16 @@ void verify_print(str *to, const verifier *v, const verify_schedule *c)
     str_printf(to, "isa %s, threads %u, chunk %u, drafts %s", v->isas[c->isa], c->threads, c->chunk,
                draft_source_name(c->draft));
     if (c->max_drafts > 0) str_printf(to, " (at most %u)", c->max_drafts);
-    str_printf(to, ", room for %u snapshots\n", c->snapshots);
+    str_printf(to, ", room for %u snapshots%s\n", c->snapshots, c->disk ? " and more on disk" : "");
     if (!c->requests) print_texts(to, v);
     for (uint32_t i = 0; i < c->n_ops; i++) {
         const verify_op *op = &c->ops[i];
         if (i > 0) str_puts(to, same_step(op - 1, op) ? "; " : "\n");
+        if (c->requests && op->kind == OP_RESTART) str_printf(to, "before step %u: ", op->at);
         if (op->kind == OP_SUBMIT)
             print_submit(to, v, op);
         else
-            print_op(to, op);
+            print_op(to, v, op);
     }
     str_putc(to, '\n');
 }

@@ -44,6 +44,9 @@ static weir_status submit(party *p, guest *g, weir_error *err)
 static weir_status come_and_go(party *p, uint32_t step, bool *more, weir_error *err)
 {
     *more = false;
+    for (uint32_t i = 0; i < p->c->n_ops; i++)
+        if (p->c->ops[i].kind == OP_RESTART && p->c->ops[i].at == step)
+            TRY(verify_engine_restart(p->v, p->e, p->c, err));
     for (uint32_t i = 0; i < p->n; i++) {
         guest *g = &p->guests[i];
         if (g->r == NULL && g->op->at <= step) TRY(submit(p, g, err));
@@ -63,7 +66,11 @@ static weir_status run(party *p, weir_error *err)
             return WEIR_OK;
         }
         TRY(come_and_go(p, step, &more, err));
+        /* Requests are let in before anything is stored: these hits are the disk's. */
+        const bool     no_memory = prefix_tree_stats(p->e->cache).anchors == 0;
+        const uint64_t hits      = p->e->cache_hits;
         TRY(weir_engine_step(p->e, &left, err));
+        if (no_memory && p->e->cache_hits > hits) p->out->used[VERIFY_DISK] = true;
         if (p->e->batch.n_items > 1) p->out->used[VERIFY_BATCH] = true;
     }
     return WEIR_OK;
@@ -111,7 +118,7 @@ weir_status verify_run_requests(verifier *v, weir_engine *e, const verify_schedu
 {
     party p = {.v = v, .e = e, .c = c, .out = out};
     for (uint32_t i = 0; i < c->n_ops; i++)
-        if (v->wishes[c->ops[i].who].known)
+        if (c->ops[i].kind == OP_SUBMIT && v->wishes[c->ops[i].who].known)
             p.guests[p.n++] = (guest){.op = &c->ops[i], .wish = &v->wishes[c->ops[i].who]};
     const weir_status st = p.n > 0 ? run(&p, err) : WEIR_OK;
     for (uint32_t i = 0; i < p.n; i++) {

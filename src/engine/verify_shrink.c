@@ -46,8 +46,28 @@ static void drop_who(shrinking *s, uint32_t who)
     verify_schedule c = *s->best;
     c.n_ops           = 0;
     for (uint32_t i = 0; i < s->best->n_ops; i++)
-        if (s->best->ops[i].who != who) c.ops[c.n_ops++] = s->best->ops[i];
+        if (s->best->ops[i].who != who || s->best->ops[i].kind == OP_RESTART) c.ops[c.n_ops++] = s->best->ops[i];
     if (c.n_ops < s->best->n_ops) (void)better(s, &c);
+}
+
+/* What two sequences do, done by one. */
+static void merge(shrinking *s, uint32_t who, uint32_t into)
+{
+    verify_schedule c     = *s->best;
+    bool            there = false;
+    for (uint32_t i = 0; i < c.n_ops; i++) {
+        verify_op *op = &c.ops[i];
+        there         = there || op->who == who;
+        if (op->who == who) op->who = into;
+        if (op->to == who) op->to = into;
+    }
+    if (there) (void)better(s, &c);
+}
+
+static void merge_all(shrinking *s)
+{
+    for (uint32_t who = 1; who < VERIFY_SEQUENCES && !s->best->requests; who++)
+        for (uint32_t into = 0; into < who; into++) merge(s, who, into);
 }
 
 /* What a sequence reads in one go and in the next as one read. */
@@ -92,6 +112,8 @@ static void lower_numbers(shrinking *s)
         lower(s, i, offsetof(verify_op, keep), 1);
         lower(s, i, offsetof(verify_op, at), 0);
         lower(s, i, offsetof(verify_op, until), 0);
+        lower(s, i, offsetof(verify_op, isa), 0);
+        lower(s, i, offsetof(verify_op, threads), 1);
     }
 }
 
@@ -108,7 +130,7 @@ static void plainer_op(shrinking *s, uint32_t i)
 {
     const verify_op *op = &s->best->ops[i];
     if (op->kind == OP_WINDOW && !read_instead(s, i, op->keep)) (void)read_instead(s, i, op->n);
-    if (op->kind == OP_APPEND || op->kind == OP_SCORE) (void)read_instead(s, i, op->n);
+    if (op->kind == OP_APPEND || op->kind == OP_SCORE || op->kind == OP_ABROAD) (void)read_instead(s, i, op->n);
     verify_schedule c = *s->best;
     verify_op      *o = &c.ops[i];
     if (!o->beside && !o->known && o->off == OFF_NEVER && o->priority == 0 && !o->no_cache && !o->no_drafts) return;
@@ -154,6 +176,9 @@ static void plainer_engine(shrinking *s)
     c.chunk        = VERIFY_CHUNK;
     c.fixed_drafts = c.pre_norm = false;
     if (c.chunk != b->chunk || b->fixed_drafts || b->pre_norm) (void)better(s, &c);
+    c      = *b;
+    c.disk = false;
+    if (b->disk) (void)better(s, &c);
 }
 
 void verify_shrink(verify_schedule *c, verify_fails_fn *fails, void *user)
@@ -164,6 +189,7 @@ void verify_shrink(verify_schedule *c, verify_fails_fn *fails, void *user)
         drop_ops(&s);
         join_reads(&s);
         for (uint32_t who = 0; who < VERIFY_WISHES; who++) drop_who(&s, who);
+        merge_all(&s);
         plainer_engine(&s);
         lower_numbers(&s);
         for (uint32_t i = 0; i < c->n_ops; i++) plainer_op(&s, i);

@@ -19,12 +19,19 @@ typedef struct life {
     uint32_t       cuts; /* since it was empty */
 } life;
 
+/* What is in the file; length 0: nothing. */
+typedef struct saved {
+    uint32_t text, length, cuts;
+    bool     known;
+} saved;
+
 typedef struct steps {
     verifier              *v;
     weir_engine           *e;
     const verify_schedule *c;
     verify_outcome        *out;
     life                   lives[VERIFY_SEQUENCES];
+    saved                  saved;
     uint32_t               op; /* being done */
     bool                   someone_left;
 } steps;
@@ -317,14 +324,93 @@ static void adopt(steps *x, life *l, const verify_op *op)
     prefix_hit         hit;
     if (length_of(l) > 0) return;
     prefix_tree_find(x->e->cache, t->ids, n, &hit);
-    const uint32_t got = sequence_take_cached(l->s, &hit);
+    const bool     disk = hit.disk != NULL;
+    const uint32_t got  = sequence_take_cached(l->s, &hit);
     if (got != length_of(l) || got != hit.length || got > hit.matched || hit.matched > n ||
         memcmp(weir_sequence_tokens(l->s), t->ids, got * sizeof *t->ids) != 0)
         verify_differs(x->out, x->op, "%c took %u tokens from the prefix tree that are not the first of text %u",
                        name_of(x, l), got, l->text);
     if (got == 0) return;
     x->out->used[VERIFY_CACHE] = true;
-    l->known                   = false;
+    if (disk) x->out->used[VERIFY_DISK] = true;
+    l->known = false;
+}
+
+/* Keeps it, and hands it on to the disk as a step does. */
+static void store(steps *x, const life *l)
+{
+    prefix_tree_store(x->e->cache, l->s->q);
+    prefix_tree_write(x->e->cache);
+}
+
+/* ---- through a file ---- */
+
+/* Into the file: `s` is l, here or on another engine.  A disk that cannot take it is no difference. */
+static weir_status save(steps *x, const life *l, const weir_sequence *s, weir_error *err)
+{
+    weir_error own;
+    if (weir_sequence_length(s) == 0 || !verify_files_ready(x->v)) return WEIR_OK;
+    x->saved             = (saved){.length = 0};
+    const weir_status st = weir_sequence_save(s, x->v->files.sequence, &own);
+    if (st == WEIR_IO) verify_files_deny(x->v, own.text);
+    if (st == WEIR_IO) return WEIR_OK;
+    if (st != WEIR_OK) return status_fail(err, st, "%s", own.text);
+    x->saved = (saved){.text = l->text, .length = weir_sequence_length(s), .cuts = l->cuts, .known = l->known};
+    return WEIR_OK;
+}
+
+/* `s` becomes what is in the file. */
+static weir_status load(steps *x, const life *l, weir_sequence *s, weir_error *err)
+{
+    const saved *f = &x->saved;
+    TRY(weir_sequence_load(s, x->v->files.sequence, err));
+    if (weir_sequence_length(s) != f->length ||
+        memcmp(weir_sequence_tokens(s), x->v->texts[f->text].ids, f->length * sizeof(uint32_t)) != 0)
+        verify_differs(x->out, x->op, "%c is loaded with %u tokens that are not the first %u of text %u", name_of(x, l),
+                       weir_sequence_length(s), f->length, f->text);
+    x->out->used[VERIFY_SAVE_LOAD] = true;
+    return WEIR_OK;
+}
+
+static weir_status load_here(steps *x, life *l, weir_error *err)
+{
+    if (x->saved.length == 0) return WEIR_OK;
+    TRY(load(x, l, l->s, err));
+    if (x->out->differs) return WEIR_OK;
+    l->text  = x->saved.text;
+    l->known = x->saved.known;
+    l->cuts  = x->saved.cuts;
+    compare_last(x, l);
+    return WEIR_OK;
+}
+
+/* Reads n tokens of l's text on the other engine, and is in the file afterwards. */
+static weir_status read_abroad(steps *x, life *l, weir_sequence *s, uint32_t n, weir_error *err)
+{
+    const uint32_t at = length_of(l);
+    scored         to = {x, l};
+    TRY(load(x, l, s, err));
+    if (x->out->differs) return WEIR_OK;
+    TRY(weir_sequence_score(s, text_of(x, l)->ids + at, n, false, compare_rows, &to, err));
+    has_read(x, l, plain(n));
+    return save(x, l, s, err);
+}
+
+static weir_status abroad(steps *x, life *l, const verify_op *op, weir_error *err)
+{
+    weir_engine   *there;
+    weir_sequence *s;
+    const uint32_t n = least(op->n, left(x, l));
+    if (n == 0 || length_of(l) == 0) return WEIR_OK;
+    TRY(verify_engine_beside(x->v, x->c, op, &there, err));
+    if (there == NULL) return WEIR_OK;
+    TRY(save(x, l, l->s, err));
+    if (x->saved.length == 0) return WEIR_OK; /* there is no place for files */
+    TRY(weir_sequence_new(&s, there, err));
+    const weir_status st = read_abroad(x, l, s, n, err);
+    weir_sequence_free(s);
+    if (st != WEIR_OK || x->out->differs) return st;
+    return load_here(x, l, err);
 }
 
 /* ---- the list ---- */
@@ -333,6 +419,7 @@ static weir_status do_op(steps *x, const verify_op *op, weir_error *err)
 {
     life *l = &x->lives[op->who];
     if (op->kind == OP_JOIN) return join(x, l, op->text, err);
+    if (op->kind == OP_RESTART) return verify_engine_restart(x->v, x->e, x->c, err);
     if (l->s == NULL) return WEIR_OK;
     switch (op->kind) {
     case OP_APPEND:
@@ -344,13 +431,17 @@ static weir_status do_op(steps *x, const verify_op *op, weir_error *err)
     case OP_TURN:
         if (may_follow(x, l, op->text)) l->text = op->text;
         break;
-    case OP_STORE: prefix_tree_store(x->e->cache, l->s->q); break;
+    case OP_STORE: store(x, l); break;
     case OP_ADOPT: adopt(x, l, op); break;
+    case OP_SAVE: return save(x, l, l->s, err);
+    case OP_LOAD: return load_here(x, l, err);
+    case OP_ABROAD: return abroad(x, l, op, err);
     case OP_RESET: reset(x, l, op->text); break;
     case OP_LEAVE: leave(x, l); break;
     case OP_JOIN:
     case OP_READ:
     case OP_WINDOW:
+    case OP_RESTART:
     case OP_SUBMIT: break;
     }
     return WEIR_OK;

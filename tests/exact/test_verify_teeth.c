@@ -1,15 +1,23 @@
 /* tests/exact/test_verify_teeth.c - schedules find what is wrong: with one bit of
  * the truth turned, the position is named and the schedule shrunk to what it takes
- * to get there; and one schedule gives the same twice. */
+ * to get there; and one schedule gives the same twice.  So do those that go through
+ * files, when what comes back from there is not all that was. */
 #include "support/cmocka.h"
 #include "support/engines.h"
 
 #include "engine/verify_parts.h"
 #include "kernels/open.h"
+#include "state/state_parts.h"
 
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { AT = 9, SCHEDULES = 40 };
+
+static char scratch[] = "/tmp/weir-teeth-XXXXXX";
 
 static void setup(verifier *v, weir_verify_result *r, weir_model *m)
 {
@@ -18,6 +26,7 @@ static void setup(verifier *v, weir_verify_result *r, weir_model *m)
     *v                = (verifier){.m = m, .out = r, .vocab = checkpoint_config(m->c)->vocab_size, .seed = 5};
     v->opt            = (weir_verify_options)WEIR_VERIFY_OPTIONS_INIT;
     v->opt.max_length = 64;
+    v->opt.scratch    = scratch;
     v->has_mtp        = load_has_mtp(m->c);
     v->end            = UINT64_MAX;
     v->n_isas         = (uint32_t)kernels_isas(v->isas, VERIFY_ISAS);
@@ -31,6 +40,7 @@ static void setup(verifier *v, weir_verify_result *r, weir_model *m)
 static void teardown(verifier *v)
 {
     verify_engines_close(v);
+    verify_files_free(v);
     verify_texts_free(v);
     verify_wishes_free(v);
     weir_model_close((weir_model *)(uintptr_t)v->m);
@@ -118,8 +128,187 @@ static void test_requests(void **given)
     teardown(&v);
 }
 
+/* ---- what comes out of files ---- */
+
+/* The linker puts these in the place of the library's. */
+weir_status __real_weir_sequence_load(weir_sequence *s, const char *path, weir_error *err);
+weir_status __wrap_weir_sequence_load(weir_sequence *s, const char *path, weir_error *err);
+uint32_t    __real_prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q);
+uint32_t    __wrap_prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q);
+
+typedef enum harm { HARM_NONE, HARM_VALUE, HARM_PAGE } harm;
+static harm of_load, of_disk;
+
+/* The largest number of the first layer's recurrent state, with the other sign. */
+static void turn_value(sequence *q)
+{
+    const state_limits *l     = &q->s->limits;
+    uint8_t            *bytes = malloc(state_size(q->s));
+    const size_t        n     = l->recurrent_bytes / sizeof(float);
+    assert_non_null(bytes);
+    sequence_save(q, bytes);
+    float *x  = (float *)(void *)(bytes + l->tail_bytes);
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(x[at])) at = i;
+    x[at] = -x[at];
+    sequence_restore(q, sequence_length(q), bytes);
+    free(bytes);
+}
+
+/* As if the last page had not been there. */
+static void lose_page(sequence *q)
+{
+    void *bytes = calloc(1, state_page_bytes(&q->s->limits));
+    assert_non_null(bytes);
+    page_write(q->s, sequence_pages(q)[(sequence_length(q) - 1) / K_PAGE], bytes);
+    free(bytes);
+}
+
+static void do_harm(harm h, sequence *q)
+{
+    if (h == HARM_VALUE) turn_value(q);
+    if (h == HARM_PAGE) lose_page(q);
+}
+
+weir_status __wrap_weir_sequence_load(weir_sequence *s, const char *path, weir_error *err)
+{
+    const weir_status st = __real_weir_sequence_load(s, path, err);
+    if (st == WEIR_OK) do_harm(of_load, s->q);
+    return st;
+}
+
+uint32_t __wrap_prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q)
+{
+    const bool     disk = hit->disk != NULL;
+    const uint32_t got  = __real_prefix_tree_adopt(t, hit, q);
+    if (disk && got > 0) do_harm(of_disk, q);
+    return got;
+}
+
+static size_t files_in(const char *dir)
+{
+    size_t n = 0;
+    DIR   *d = opendir(dir);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+    (void)closedir(d);
+    return n;
+}
+
+static uint32_t count(const verify_schedule *c, verify_kind kind)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_ops; i++) n += c->ops[i].kind == kind;
+    return n;
+}
+
+static bool loads(const verify_schedule *c)
+{
+    return count(c, OP_LOAD) + count(c, OP_ABROAD) > 0;
+}
+
+static bool restarts(const verify_schedule *c)
+{
+    return c->disk && count(c, OP_RESTART) > 0;
+}
+
+/* Read, saved, loaded and read on. */
+static void check_load(const verify_schedule *c)
+{
+    if (c->n_ops != (count(c, OP_ABROAD) > 0 ? 3 : 5)) fail_msg("%u operations", c->n_ops);
+    assert_false(c->disk);
+}
+
+/* Read, stored, lost in memory, begun again, adopted and read on. */
+static void check_restart(const verify_schedule *c)
+{
+    assert_int_equal(c->n_ops, 7);
+    assert_int_equal(count(c, OP_STORE), 1);
+    assert_int_equal(count(c, OP_RESTART), 1);
+    assert_int_equal(count(c, OP_ADOPT), 1);
+    assert_true(c->disk);
+}
+
+/* Of the schedules of a sort, those that use what is harmed differ, and are shrunk to it. */
+static void finds(verifier *v, harm *harmed, bool (*sort)(const verify_schedule *), verify_invariant use,
+                  void (*check)(const verify_schedule *))
+{
+    enum { TRIED = 8, LEAST_FOUND = 3, SHRUNK = 1 };
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < TRIED;) {
+        verify_schedule c;
+        verify_outcome  o;
+        weir_error      err;
+        verify_draw_engine(v, &c);
+        verify_draw_steps(v, &c);
+        if (!sort(&c)) continue;
+        i++;
+        must(verify_run(v, &c, &o, &err), &err);
+        assert_true(!o.differs || o.used[use]);
+        if (o.differs && found++ < SHRUNK) {
+            verify_schedule shrunk = c;
+            verify_shrink(&shrunk, differs, v);
+            assert_true(differs(v, &shrunk));
+            check(&shrunk);
+        }
+        const harm h = *harmed;
+        *harmed      = HARM_NONE;
+        assert_false(differs(v, &c));
+        *harmed = h;
+        assert_int_equal(files_in(scratch), 1); /* the folder of this run */
+    }
+    *harmed = HARM_NONE;
+    assert_in_range(found, LEAST_FOUND, TRIED);
+}
+
+static void test_files(void **given)
+{
+    (void)given;
+    static verifier    v;
+    weir_verify_result r;
+    for (harm h = HARM_VALUE; h <= HARM_PAGE; h++) {
+        setup(&v, &r, model_named("tiny-odd"));
+        of_load = h;
+        finds(&v, &of_load, loads, VERIFY_SAVE_LOAD, check_load);
+        of_disk = h;
+        finds(&v, &of_disk, restarts, VERIFY_DISK, check_restart);
+        teardown(&v);
+        assert_int_equal(files_in(scratch), 0);
+    }
+}
+
+/* Without a place for files there are no differences, and the counts say so. */
+static void test_no_files(void **given)
+{
+    (void)given;
+    static verifier    v;
+    weir_verify_result r;
+    verify_schedule    c;
+    uint32_t           n = 0;
+    setup(&v, &r, model_named("tiny-odd"));
+    v.opt.scratch = "/nowhere/at/all";
+    while (n < 3) {
+        verify_outcome o;
+        weir_error     err;
+        verify_draw_engine(&v, &c);
+        verify_draw_steps(&v, &c);
+        assert_false(c.disk);
+        if (!loads(&c)) continue;
+        n++;
+        must(verify_run(&v, &c, &o, &err), &err);
+        assert_false(o.differs || o.used[VERIFY_SAVE_LOAD] || o.used[VERIFY_DISK]);
+    }
+    assert_true(v.files.denied);
+    teardown(&v);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_requests)};
-    return cmocka_run_group_tests_name("exact verify teeth", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_requests),
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_no_files)};
+    if (mkdtemp(scratch) == NULL) return 1;
+    const int failed = cmocka_run_group_tests_name("exact verify teeth", tests, NULL, NULL);
+    (void)rmdir(scratch);
+    return failed;
 }
