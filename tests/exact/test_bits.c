@@ -18,7 +18,8 @@ static const struct {
     {"tiny-dense-tied", "f32", 0x2D2ED62E2F91C60D}, {"tiny-moe", "f32", 0xE163D13A79AA05E4},
     {"tiny-odd", "f32", 0xFBFBFDB64DF34559},        {"tiny-odd", "bf16", 0x7ACA54705F256F0B},
     {"mlx-q4", "f32", 0x1FA87F45FE9E313E},          {"mlx-q8", "f32", 0x320554C64CF02F21},
-    {"mlx-moe-q4", "bf16", 0x2537DBFEE5F23487},
+    {"mlx-moe-q4", "bf16", 0x2537DBFEE5F23487},     {"mlx-mixed", "f32", 0x4DFEBFD05E03E800},
+    {"mlx-modes", "f32", 0x1E072C4CE2C24A65},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

@@ -5,27 +5,35 @@
 #ifndef KERNELS_CPU_LANES_BLOCKS_H
 #define KERNELS_CPU_LANES_BLOCKS_H
 
+#include "kernels/cpu/decode.h"
+#include "kernels/cpu/lanes/groups.h"
 #include "quant/blocks_decode.h"
-
-enum { BLOCK_PIECE = 256 }; /* weights: one large block, or eight small ones */
 
 INLINE size_t block_piece(const lin_weight *w, size_t at)
 {
-    return w->cols - at < BLOCK_PIECE ? w->cols - at : BLOCK_PIECE;
+    return w->cols - at < DECODE_PIECE ? w->cols - at : DECODE_PIECE;
+}
+
+/* As weight_decode. */
+INLINE void block_floats(const lin_weight *w, size_t row, size_t at, size_t n, float *q)
+{
+    if (k_is_grouped(w->format)) {
+        grouped_floats(w, row, at, n, q);
+        return;
+    }
+    const dtype type = k_block_type(w->format);
+    block_run(q, w->data + row * w->row_bytes + blocks_bytes(type, at), type, n);
 }
 
 INLINE void block_rows(const lin_weight *w, size_t row0, size_t n, const float *const *x, const int M, float *const *y)
 {
-    const dtype        type = k_block_type(w->format);
-    _Alignas(64) float q[BLOCK_PIECE];
+    _Alignas(64) float q[DECODE_PIECE];
     for (size_t r = 0; r < n; r++) {
-        const uint8_t *p = w->data + (row0 + r) * w->row_bytes;
-        vf             acc[DOT_ROWS];
+        vf acc[DOT_ROWS];
         UNROLL for (int m = 0; m < M; m++) acc[m] = vf_zero();
-        for (size_t at = 0; at < w->cols; at += BLOCK_PIECE) {
+        for (size_t at = 0; at < w->cols; at += DECODE_PIECE) {
             const size_t piece = block_piece(w, at);
-            block_run(q, p, type, piece);
-            p += blocks_bytes(type, piece);
+            block_floats(w, row0 + r, at, piece, q);
             for (size_t i = 0; i < piece; i += LANES) {
                 const vf v                                = vf_load(q + i);
                 UNROLL for (int m = 0; m < M; m++) acc[m] = vf_fma(v, vf_load(x[m] + at + i), acc[m]);
@@ -51,13 +59,12 @@ static void block_dot(const lin_weight *w, size_t row0, size_t n, const float *c
 
 static void block_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
 {
-    const dtype        type = k_block_type(w->format);
-    _Alignas(64) float q[BLOCK_PIECE];
-    for (size_t at = 0; at < w->cols; at += BLOCK_PIECE) {
+    _Alignas(64) float q[DECODE_PIECE];
+    for (size_t at = 0; at < w->cols; at += DECODE_PIECE) {
         const size_t piece = block_piece(w, at);
         for (size_t r = 0; r < PANEL_ROWS; r++) {
             float *to = panel + at * PANEL_ROWS + r * LANES;
-            if (r < n) block_run(q, w->data + (row0 + r) * w->row_bytes + blocks_bytes(type, at), type, piece);
+            if (r < n) block_floats(w, row0 + r, at, piece, q);
             for (size_t i = 0; i < piece; i += LANES, to += PANEL_ROWS * LANES)
                 vf_store(to, r < n ? vf_load(q + i) : vf_zero());
         }
