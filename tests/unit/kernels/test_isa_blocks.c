@@ -50,7 +50,15 @@ static void make_blocks(block_case *c, uint64_t *seed, dtype t, uint32_t cols, s
     c->w = (lin_weight){.format = k_block_format(t), .rows = MAX_ROWS, .cols = cols, .row_bytes = bytes, .data = data};
 }
 
-/* n scales or biases of either sign; E8M0 ones from 2^-7 to 1. */
+/* Any E4M3; of E8M0 the two least, and 2^-7 to 1. */
+static uint8_t byte_scale(uint64_t *seed, k_format format)
+{
+    const uint8_t any = (uint8_t)rng_next(seed);
+    if (format == K_MLX_NVFP4) return any;
+    return any % 8 < 2 ? any % 8 : (uint8_t)(120 + rng_below(seed, 8));
+}
+
+/* n scales or biases of either sign. */
 static void fill_scales(uint64_t *seed, uint8_t *p, const lin_weight *w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -60,7 +68,7 @@ static void fill_scales(uint64_t *seed, uint8_t *p, const lin_weight *w, size_t 
         if (w->scale_type == DTYPE_F32)
             memcpy(p + 4 * i, &x, sizeof x);
         else if (w->scale_type == DTYPE_U8)
-            p[i] = w->format == K_MLX_NVFP4 ? (uint8_t)rng_next(seed) : (uint8_t)(120 + rng_below(seed, 8));
+            p[i] = byte_scale(seed, w->format);
         else
             memcpy(p + 2 * i, &h, sizeof h);
     }
