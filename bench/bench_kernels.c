@@ -54,6 +54,16 @@ static void run_dot4(const cpu_isa *t, buffers *b)
     t->lin_dot(&b->weight, 0, ROWS, b->rows, 4, b->results);
 }
 
+static void run_decoded1(const cpu_isa *t, buffers *b)
+{
+    t->block_dot(&b->weight, 0, ROWS, b->rows, 1, b->results);
+}
+
+static void run_decoded_panel(const cpu_isa *t, buffers *b)
+{
+    t->block_expand(&b->weight, 0, PANEL_ROWS, b->panel);
+}
+
 static void run_expand(const cpu_isa *t, buffers *b)
 {
     t->lin_expand(&b->weight, 0, PANEL_ROWS, b->panel);
@@ -120,6 +130,14 @@ static const bench_entry entries[] = {
     {"dot affine8 1 row", "512x1024", ROWS *COLS * 1.0625, MACS, K_AFFINE8, run_dot1},
     {"dot affine4 1 row", "512x1024", ROWS *COLS * 0.5625, MACS, K_AFFINE4, run_dot1},
     {"dot affine4 4 rows", "512x1024", ROWS *COLS * 0.5625, 4 * MACS, K_AFFINE4, run_dot4},
+    {"dot affine2 1 row", "512x1024", ROWS *COLS * 0.3125, MACS, K_AFFINE2, run_decoded1},
+    {"dot affine3 1 row", "512x1024", ROWS *COLS * 0.4375, MACS, K_AFFINE3, run_decoded1},
+    {"dot affine5 1 row", "512x1024", ROWS *COLS * 0.6875, MACS, K_AFFINE5, run_decoded1},
+    {"dot affine6 1 row", "512x1024", ROWS *COLS * 0.8125, MACS, K_AFFINE6, run_decoded1},
+    {"dot mxfp4 1 row", "512x1024", ROWS *COLS * 0.53125, MACS, K_MLX_MXFP4, run_decoded1},
+    {"dot mxfp8 1 row", "512x1024", ROWS *COLS * 1.03125, MACS, K_MLX_MXFP8, run_decoded1},
+    {"dot nvfp4 1 row", "512x1024", ROWS *COLS * 0.5625, MACS, K_MLX_NVFP4, run_decoded1},
+    {"expand affine5", "4x1024", PANEL_ROWS *COLS * 4.6875, 0, K_AFFINE5, run_decoded_panel},
     {"expand affine4", "4x1024", PANEL_ROWS *COLS * 4.5, 0, K_AFFINE4, run_expand},
     {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_BF16, run_tile},
     {"tile affine4", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_AFFINE4, run_tile},
@@ -148,6 +166,8 @@ static bool buffers_new(buffers *b)
     if (b->codes == NULL || b->scales == NULL || b->biases == NULL) return false;
     for (size_t j = 0; j < (size_t)ROWS * COLS; j++)
         b->codes[j] = j % 2 != 0 ? 0x3D : (uint8_t)(j * 7); /* about 0.04 as bf16: no subnormals */
+    memset(b->scales, 0x3D, (size_t)ROWS * COLS);           /* likewise; 2^-66 and 0.2 where a scale is a byte */
+    memset(b->biases, 0x3D, (size_t)ROWS * COLS);
     for (size_t i = 0; i < TILE_ROWS; i++) b->rows[i] = b->x + i * (COLS + 80);
     for (size_t i = 0; i < DOT_ROWS; i++) b->results[i] = b->y + i * COLS;
     return true;
@@ -161,17 +181,19 @@ static void buffers_free(buffers *b)
 
 static void set_weight(buffers *b, k_format f)
 {
-    const size_t row_bytes = f == K_AFFINE4 ? COLS / 2 : f == K_AFFINE8 ? COLS : COLS * 2;
-    b->weight              = (lin_weight){.format          = f,
-                                          .rows            = ROWS,
-                                          .cols            = COLS,
-                                          .group           = 64,
-                                          .scale_type      = DTYPE_BF16,
-                                          .data            = b->codes,
-                                          .scales          = b->scales,
-                                          .biases          = b->biases,
-                                          .row_bytes       = row_bytes,
-                                          .scale_row_bytes = COLS / 64 * 2};
+    const uint32_t bits  = f == K_F32 ? 32 : k_is_grouped(f) ? k_code_bits(f) : 16;
+    const uint32_t group = f == K_MLX_NVFP4 ? 16 : f == K_MLX_MXFP4 || f == K_MLX_MXFP8 ? 32 : 64;
+    const dtype    type  = k_is_affine(f) ? DTYPE_BF16 : DTYPE_U8;
+    b->weight            = (lin_weight){.format          = f,
+                                        .rows            = ROWS,
+                                        .cols            = COLS,
+                                        .group           = group,
+                                        .scale_type      = type,
+                                        .data            = b->codes,
+                                        .scales          = b->scales,
+                                        .biases          = b->biases,
+                                        .row_bytes       = (size_t)COLS * bits / 8,
+                                        .scale_row_bytes = (size_t)COLS / group * dtype_table[type].bytes};
 }
 
 static int by_value(const void *a, const void *b)

@@ -6,8 +6,8 @@
 
 Written for reading, from the model's equations alone: every product, sum and function is float64,
 a sequence runs from an empty state, and nothing is cached between calls.  Opens dense and MoE
-checkpoints in Hugging Face and in MLX layout; affine codes are dequantised as code*scale + bias in
-float64.  Text positions only: vision tensors are ignored.
+checkpoints in Hugging Face and in MLX layout; codes are dequantised in float64, affine ones as
+code*scale + bias, small floats as element*scale.  Text positions only: vision tensors are ignored.
 """
 import json
 import os
@@ -78,17 +78,43 @@ def delta_rule(q, k, v, decay, beta):
     return outputs, state
 
 
-def dequantise(weight, scales, biases, bits, group):
-    """float64 values of affine codes: one bit string a row, lowest bits first."""
+# MLX's floating-point modes: bits of an element, elements that share a scale.
+MODES = {"mxfp4": (4, 32), "mxfp8": (8, 32), "nvfp4": (4, 16)}
+
+
+def unpack(weight, bits):
+    """Integer codes: one bit string a row, lowest bits first."""
     stream = np.unpackbits(np.ascontiguousarray(weight.data).view(np.uint8), axis=-1,
                            bitorder="little")
-    stream = stream.reshape(*weight.data.shape[:-1], -1, bits)
-    codes = stream @ (1 << np.arange(bits))
-    columns = scales.data.shape[-1] * group
+    return stream.reshape(*weight.data.shape[:-1], -1, bits) @ (1 << np.arange(bits))
+
+
+def e2m1(codes):
+    return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1.0, 1.0)
+
+
+def e4m3(codes):
+    exponent, mantissa = codes >> 3 & 15, codes & 7
+    magnitude = np.where(exponent == 0, mantissa * 2.0**-9, np.ldexp(8.0 + mantissa, exponent - 10))
+    return magnitude * np.where(codes & 128, -1.0, 1.0)
+
+
+def dequantise(tensors, path, entry):
+    """float64 values of the quantised module at `path`, stored as `entry` of the config says."""
+    weight, scales = tensors[path + ".weight"], tensors[path + ".scales"]
+    mode = entry.get("mode", "affine")
+    bits, group = MODES.get(mode) or (entry["bits"], entry["group_size"])
+    codes, columns = unpack(weight, bits), scales.data.shape[-1] * group
     if codes.shape[-1] != columns:
-        raise ValueError(f"expected rows of {columns} codes, found {codes.shape[-1]}")
-    codes = codes.reshape(*codes.shape[:-1], -1, group).astype(np.float64)
-    values = codes * floats(scales, np.float64)[..., None] + floats(biases, np.float64)[..., None]
+        raise ValueError(f"{path}: expected rows of {columns} codes, found {codes.shape[-1]}")
+    codes = codes.reshape(*codes.shape[:-1], -1, group)
+    if mode == "affine":
+        biases = floats(tensors[path + ".biases"], np.float64)
+        values = codes * floats(scales, np.float64)[..., None] + biases[..., None]
+    else:
+        raw = scales.data.astype(int)
+        scale = e4m3(raw) if mode == "nvfp4" else np.ldexp(1.0, raw - 127)
+        values = (e2m1(codes) if bits == 4 else e4m3(codes)) * scale[..., None]
     return values.reshape(*values.shape[:-2], columns)
 
 
@@ -111,8 +137,7 @@ def load_weights(folder, quantization):
         path = name.removesuffix(".weight")
         if path + ".scales" in tensors and name.endswith(".weight"):
             entry = quantization.get(path) or quantization
-            value = dequantise(tensor, tensors[path + ".scales"], tensors[path + ".biases"],
-                               entry["bits"], entry["group_size"])
+            value = dequantise(tensors, path, entry)
         elif name.endswith((".scales", ".biases")):
             continue
         else:

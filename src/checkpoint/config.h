@@ -53,6 +53,7 @@ typedef enum config_quant_mode {
     CONFIG_QUANT_MXFP8,
     CONFIG_QUANT_NVFP4
 } config_quant_mode;
+const char *config_quant_mode_name(config_quant_mode mode); /* as files write it */
 
 /* How a module is stored.  bits and group are 0 where the file does not say;
  * the shapes of weight and scales decide, and a stated number must agree. */

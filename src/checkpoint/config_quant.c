@@ -16,17 +16,23 @@
 
 /* What a mode may have: bit b of `bits` / `groups` for width or group size b. */
 typedef struct mode_rule {
-    const char *name;
+    const char *name, *widths;
     uint32_t    bits;
     uint32_t    group_min, group_max;
 } mode_rule;
 
 static const mode_rule mode_rules[] = {
-    [CONFIG_QUANT_AFFINE] = {"affine", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8, 32, 128},
-    [CONFIG_QUANT_MXFP4]  = {"mxfp4", 1u << 4, 32, 32},
-    [CONFIG_QUANT_MXFP8]  = {"mxfp8", 1u << 8, 32, 32},
-    [CONFIG_QUANT_NVFP4]  = {"nvfp4", 1u << 4, 16, 16},
+    [CONFIG_QUANT_AFFINE] = {"affine", "2, 3, 4, 5, 6 or 8", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8,
+                             32, 128},
+    [CONFIG_QUANT_MXFP4]  = {"mxfp4", "4", 1u << 4, 32, 32},
+    [CONFIG_QUANT_MXFP8]  = {"mxfp8", "8", 1u << 8, 32, 32},
+    [CONFIG_QUANT_NVFP4]  = {"nvfp4", "4", 1u << 4, 16, 16},
 };
+
+const char *config_quant_mode_name(config_quant_mode mode)
+{
+    return mode_rules[mode].name;
+}
 
 static weir_status read_mode(config_quant_mode *out, const json_at *at, weir_error *err)
 {
@@ -49,7 +55,7 @@ static weir_status read_form(config_quant_form *out, const json_at *at, weir_err
     const mode_rule *rule = &mode_rules[out->mode];
     char             expected[96], found[16];
     if (out->bits != 0 && (rule->bits >> out->bits & 1u) == 0) {
-        (void)snprintf(expected, sizeof expected, "a width that mode %s has", rule->name);
+        (void)snprintf(expected, sizeof expected, "%s (mode %s)", rule->widths, rule->name);
         (void)snprintf(found, sizeof found, "%u", out->bits);
         return config_unsupported(at, "bits", expected, found, err);
     }

@@ -22,15 +22,23 @@ typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
 typedef struct k_weight k_weight; /* matrices in their storage format            */
 
-/* How a weight matrix is stored.  AFFINE4/8: MLX packing, codes of 4 or 8 bits,
- * w = scale * code + bias per group of `group` columns (docs/formats).  The others
- * are GGML's block types (quant/blocks.h), rows of whole blocks, in dtype's order. */
+/* How a weight matrix is stored.  AFFINE<b>: MLX's packing, codes of b bits,
+ * w = scale * code + bias per group of `group` columns (quant/affine.h); MLX_<mode>:
+ * its floating-point modes (quant/microscale.h).  The others are GGML's block
+ * types (quant/blocks.h), rows of whole blocks, in dtype's order. */
 typedef enum k_format {
     K_F32,
     K_F16,
     K_BF16,
     K_AFFINE4,
     K_AFFINE8,
+    K_AFFINE2,
+    K_AFFINE3,
+    K_AFFINE5,
+    K_AFFINE6,
+    K_MLX_MXFP4,
+    K_MLX_MXFP8,
+    K_MLX_NVFP4,
     K_Q4_0,
     K_Q4_1,
     K_Q5_0,
@@ -47,6 +55,29 @@ typedef enum k_format {
     K_FORMATS
 } k_format;
 
+/* Is it one of MLX's affine ones, or any of MLX's. */
+static inline bool k_is_affine(k_format f)
+{
+    return f >= K_AFFINE4 && f <= K_AFFINE6;
+}
+static inline bool k_is_grouped(k_format f)
+{
+    return f >= K_AFFINE4 && f <= K_MLX_NVFP4;
+}
+/* Bits of a code of MLX's formats; 0 for the others. */
+static inline uint32_t k_code_bits(k_format f)
+{
+    static const uint8_t bits[K_FORMATS] = {
+        [K_AFFINE4] = 4, [K_AFFINE8] = 8,   [K_AFFINE2] = 2,   [K_AFFINE3] = 3,  [K_AFFINE5] = 5,
+        [K_AFFINE6] = 6, [K_MLX_MXFP4] = 4, [K_MLX_MXFP8] = 8, [K_MLX_NVFP4] = 4};
+    return bits[f];
+}
+/* Are products those of the floats that the codes stand for, in the order of K_F32?
+ * Codes of 4 and 8 bits have an order of their own. */
+static inline bool k_is_decoded(k_format f)
+{
+    return f > K_AFFINE8;
+}
 /* Is it one of the block types, and which. */
 static inline bool k_is_block(k_format f)
 {
@@ -62,7 +93,7 @@ static inline k_format k_block_format(dtype t)
 }
 _Static_assert((int)K_MXFP4 - (int)K_Q4_0 == (int)DTYPE_MXFP4 - (int)DTYPE_Q4_0, "two lists of one order");
 
-/* Where one matrix's bytes are; scales and biases for affine formats alone. */
+/* Where one matrix's bytes are; scales for MLX's formats alone, biases for its affine ones. */
 typedef struct k_matrix {
     const void *data, *scales, *biases;
 } k_matrix;
@@ -73,8 +104,8 @@ typedef struct k_matrix {
 typedef struct k_weight_desc {
     k_format        format;
     uint32_t        mats, rows, cols;
-    uint32_t        group;      /* affine only; divides cols */
-    dtype           scale_type; /* affine only: DTYPE_F32, F16 or BF16 */
+    uint32_t        group;      /* MLX's only; divides cols */
+    dtype           scale_type; /* MLX's only: DTYPE_F32, F16 or BF16, of its other modes U8 */
     const k_matrix *mat;        /* [mats] */
 } k_weight_desc;
 

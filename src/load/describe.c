@@ -32,7 +32,7 @@ static bool is_expert(const checkpoint_tensor *t)
     return strstr(t->name, ".experts.") != NULL || strstr(t->name, ".switch_mlp.") != NULL;
 }
 
-/* "affine4 g64" for a packed tensor, its type's name otherwise. */
+/* "affine4 g64" or "mxfp4" for a packed tensor, its type's name otherwise. */
 static void format_name(char *out, size_t size, const checkpoint *c, const checkpoint_tensor *t)
 {
     char              module[256];
@@ -42,7 +42,11 @@ static void format_name(char *out, size_t size, const checkpoint *c, const check
     const bool        weight = len > 7 && strcmp(t->name + len - 7, ".weight") == 0;
     (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
     if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
-        (void)snprintf(out, size, "affine%u g%u", form.bits, form.group);
+        const char *mode = config_quant_mode_name(form.mode);
+        if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
+            (void)snprintf(out, size, "%s%u g%u", mode, form.bits, form.group);
+        else
+            (void)snprintf(out, size, "%s", mode);
         return;
     }
     (void)snprintf(out, size, "%s", t->type_name);

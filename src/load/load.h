@@ -35,13 +35,12 @@ typedef struct load_description {
     uint64_t mtp_bytes;       /* the MTP head as stored; 0 without one */
     uint64_t bytes_per_token; /* of these, read for one token */
     uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
-    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64" */
+    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64", "mxfp4" */
 } load_description;
 void load_describe(load_description *out, const checkpoint *c);
 
 /* A checkpoint in memory with random weights of a published shape ("0.8b", ...),
- * MTP head included, in a format ("bf16", "f16", "f32", "affine4", "affine8",
- * "q4_0", "q8_0", "q4_k", "q5_k", "q6_k"). */
+ * MTP head included, in a format ("bf16", "affine4", "mxfp8", "q4_k", ...; random.c has the list). */
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err);
 
 #endif

@@ -22,30 +22,40 @@ static const shape_entry shapes[] = {
     {"27b", 64, 5120, 24, 4, 48, 17408, false, 0, 0, 0}, {"35b-a3b", 40, 2048, 16, 2, 32, 512, false, 256, 8, 512},
 };
 
-typedef enum random_format {
-    RANDOM_BF16,
-    RANDOM_F16,
-    RANDOM_F32,
-    RANDOM_AFFINE4,
-    RANDOM_AFFINE8,
-    RANDOM_Q4_0,
-    RANDOM_Q8_0,
-    RANDOM_Q4_K,
-    RANDOM_Q5_K,
-    RANDOM_Q6_K,
-    RANDOM_FORMATS
+/* A format by its name: a plain type, a block type of GGML's, or a form of MLX's. */
+typedef struct random_format {
+    const char       *name;
+    bool              grouped;
+    dtype             type; /* of the weights, or of the scales */
+    config_quant_form form;
 } random_format;
-static const char *const format_names[RANDOM_FORMATS] = {"bf16", "f16",  "f32",  "affine4", "affine8",
-                                                         "q4_0", "q8_0", "q4_k", "q5_k",    "q6_k"};
 
-enum { GROUP = 64 };
+static const random_format formats[] = {
+    {"bf16", false, DTYPE_BF16, {0}},
+    {"f16", false, DTYPE_F16, {0}},
+    {"f32", false, DTYPE_F32, {0}},
+    {"affine2", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 2, 64}},
+    {"affine3", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 3, 64}},
+    {"affine4", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 4, 64}},
+    {"affine5", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 5, 64}},
+    {"affine6", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 6, 64}},
+    {"affine8", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 8, 64}},
+    {"mxfp4", true, DTYPE_U8, {CONFIG_QUANT_MXFP4, 4, 32}},
+    {"mxfp8", true, DTYPE_U8, {CONFIG_QUANT_MXFP8, 8, 32}},
+    {"nvfp4", true, DTYPE_U8, {CONFIG_QUANT_NVFP4, 4, 16}},
+    {"q4_0", false, DTYPE_Q4_0, {0}},
+    {"q8_0", false, DTYPE_Q8_0, {0}},
+    {"q4_k", false, DTYPE_Q4_K, {0}},
+    {"q5_k", false, DTYPE_Q5_K, {0}},
+    {"q6_k", false, DTYPE_Q6_K, {0}},
+};
 
 typedef struct maker {
-    checkpoint   *c;
-    random_format format;
-    uint64_t      seed;
-    weir_status   st;
-    weir_error   *err;
+    checkpoint          *c;
+    const random_format *format;
+    uint64_t             seed;
+    weir_status          st;
+    weir_error          *err;
 } maker;
 
 static uint64_t next(uint64_t *seed)
@@ -117,18 +127,18 @@ typedef struct block_form {
     uint16_t d, min;
 } block_form;
 
-static const block_form block_forms[RANDOM_FORMATS] = {
-    [RANDOM_Q4_0] = {DTYPE_Q4_0, 0, 0, 0x1C00, 0},      [RANDOM_Q8_0] = {DTYPE_Q8_0, 0, 0, 0x0C00, 0},
-    [RANDOM_Q4_K] = {DTYPE_Q4_K, 0, 2, 0x0800, 0x1380}, [RANDOM_Q5_K] = {DTYPE_Q5_K, 0, 2, 0x0400, 0x13C0},
-    [RANDOM_Q6_K] = {DTYPE_Q6_K, 208, 0, 0x0080, 0},
+static const block_form block_forms[] = {
+    {DTYPE_Q4_0, 0, 0, 0x1C00, 0},      {DTYPE_Q8_0, 0, 0, 0x0C00, 0},   {DTYPE_Q4_K, 0, 2, 0x0800, 0x1380},
+    {DTYPE_Q5_K, 0, 2, 0x0400, 0x13C0}, {DTYPE_Q6_K, 208, 0, 0x0080, 0},
 };
 
 static void add_blocks(maker *m, checkpoint_part part, const char *name, uint32_t rank, const uint64_t *shape)
 {
-    const block_form *f     = &block_forms[m->format];
-    const uint64_t    block = dtype_table[f->type].bytes;
-    const uint64_t    bytes = elements(rank, shape) / dtype_table[f->type].elements * block;
-    uint8_t          *data  = add(m, part, name, f->type, rank, shape);
+    const block_form *f = block_forms;
+    while (f->type != m->format->type) f++;
+    const uint64_t block = dtype_table[f->type].bytes;
+    const uint64_t bytes = elements(rank, shape) / dtype_table[f->type].elements * block;
+    uint8_t       *data  = add(m, part, name, f->type, rank, shape);
     fill(m, data, bytes, UINT64_MAX, 0);
     for (uint64_t at = 0; data != NULL && at < bytes; at += block) {
         memcpy(data + at + f->d_at, &f->d, sizeof f->d);
@@ -136,37 +146,51 @@ static void add_blocks(maker *m, checkpoint_part part, const char *name, uint32_
     }
 }
 
+/* One of the small numbers to a group: 64-bit words of them, `mask` random and `bits` set. */
+static void add_group_numbers(maker *m, checkpoint_part part, const char *module, const char *which, uint32_t rank,
+                              const uint64_t *groups, uint64_t mask, uint64_t bits)
+{
+    char name[160];
+    (void)snprintf(name, sizeof name, "%s.%s", module, which);
+    void *data = add(m, part, name, m->format->type, rank, groups);
+    fill(m, data, elements(rank, groups) * dtype_table[m->format->type].bytes, mask, bits);
+}
+
 /* A matrix, or a stack of them, in the maker's format. */
 static void add_matrix(maker *m, checkpoint_part part, const char *module, uint32_t rank, const uint64_t *shape)
 {
-    static const dtype dense[] = {[RANDOM_BF16] = DTYPE_BF16, [RANDOM_F16] = DTYPE_F16, [RANDOM_F32] = DTYPE_F32};
-    char               name[160];
+    const config_quant_form *form = &m->format->form;
+    char                     name[160];
     (void)snprintf(name, sizeof name, "%s.weight", module);
-    if (m->format < RANDOM_AFFINE4) {
-        add_floats(m, part, name, dense[m->format], rank, shape);
-        return;
-    }
-    if (m->format > RANDOM_AFFINE8) {
+    if (dtype_table[m->format->type].elements > 1) {
         add_blocks(m, part, name, rank, shape);
         return;
     }
-    const uint32_t bits = m->format == RANDOM_AFFINE4 ? 4 : 8;
-    uint64_t       codes[3], groups[3];
+    if (!m->format->grouped) {
+        add_floats(m, part, name, m->format->type, rank, shape);
+        return;
+    }
+    uint64_t codes[3], groups[3];
     memcpy(codes, shape, rank * sizeof *shape);
     memcpy(groups, shape, rank * sizeof *shape);
-    codes[rank - 1]  = shape[rank - 1] * bits / 32;
-    groups[rank - 1] = shape[rank - 1] / GROUP;
+    codes[rank - 1]  = shape[rank - 1] * form->bits / 32;
+    groups[rank - 1] = shape[rank - 1] / form->group;
     void *data       = add(m, part, name, DTYPE_U32, rank, codes);
     fill(m, data, elements(rank, codes) * 4, UINT64_MAX, 0);
-    /* scale 2^-9 (4 bits) or 2^-13, bias -8 or -128 codes: centred on zero */
-    (void)snprintf(name, sizeof name, "%s.scales", module);
-    data = add(m, part, name, DTYPE_BF16, rank, groups);
-    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu,
-         bits == 4 ? 0x3B003B003B003B00u : 0x3900390039003900u);
-    (void)snprintf(name, sizeof name, "%s.biases", module);
-    data = add(m, part, name, DTYPE_BF16, rank, groups);
-    fill(m, data, elements(rank, groups) * 2, 0x007F007F007F007Fu,
-         bits == 4 ? 0xBC80BC80BC80BC80u : 0xBC80BC80BC80BC80u);
+    const uint64_t halves = 0x0001000100010001u, bytes = 0x0101010101010101u;
+    switch (form->mode) {
+    case CONFIG_QUANT_AFFINE: /* scale 2^-(5 + bits), bias -2^(bits - 1) codes: centred on zero */
+        add_group_numbers(m, part, module, "scales", rank, groups, 0x7F * halves, (122u - form->bits) * 128 * halves);
+        add_group_numbers(m, part, module, "biases", rank, groups, 0x7F * halves, 0xBC80 * halves);
+        break;
+    case CONFIG_QUANT_NVFP4: /* from 2^-6 to 2^-5 */
+        add_group_numbers(m, part, module, "scales", rank, groups, 7 * bytes, 8 * bytes);
+        break;
+    default: /* 2^-9 or 2^-8; 2^-15 or 2^-14 for elements of up to 480 */
+        add_group_numbers(m, part, module, "scales", rank, groups, bytes,
+                          (form->mode == CONFIG_QUANT_MXFP4 ? 118u : 112u) * bytes);
+        break;
+    }
 }
 
 /* Where a layer's tensors go: "layers.<i>." of a part. */
@@ -260,7 +284,7 @@ static void make_mtp(maker *m, const config *c)
     make_layer(m, c, (place){CHECKPOINT_MTP, 0}, CONFIG_FULL);
 }
 
-static config shape_config(const shape_entry *s, random_format f)
+static config shape_config(const shape_entry *s, const random_format *f)
 {
     config c = {
         .is_moe                   = s->experts > 0,
@@ -296,8 +320,7 @@ static config shape_config(const shape_entry *s, random_format f)
         .vision_start_token       = CONFIG_NO_TOKEN,
         .vision_end_token         = CONFIG_NO_TOKEN,
         .sampling                 = {.temperature = 1.0, .top_p = 1.0},
-        .quant                    = {.present = f == RANDOM_AFFINE4 || f == RANDOM_AFFINE8,
-                                     .form    = {CONFIG_QUANT_AFFINE, f == RANDOM_AFFINE4 ? 4 : 8, GROUP}},
+        .quant                    = {.present = f->grouped, .form = f->form},
     };
     (void)snprintf(c.model_type, sizeof c.model_type, "%s", s->experts > 0 ? "qwen3_5_moe_text" : "qwen3_5_text");
     for (uint32_t i = 0; i < s->layers; i++) c.layers[i] = (i + 1) % 4 == 0 ? CONFIG_FULL : CONFIG_LINEAR;
@@ -306,18 +329,21 @@ static config shape_config(const shape_entry *s, random_format f)
 
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err)
 {
-    *out                 = NULL;
-    const shape_entry *s = NULL;
-    random_format      f = RANDOM_FORMATS;
+    *out                   = NULL;
+    const shape_entry   *s = NULL;
+    const random_format *f = NULL;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (strcmp(shapes[i].name, shape) == 0) s = &shapes[i];
-    for (int i = 0; i < RANDOM_FORMATS; i++)
-        if (strcmp(format_names[i], format) == 0) f = (random_format)i;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i].name, format) == 0) f = &formats[i];
     if (s == NULL)
         return status_fail(err, WEIR_INVALID, "shape: expected 0.8b, 2b, 4b, 9b, 27b or 35b-a3b, found \"%s\"", shape);
-    if (f == RANDOM_FORMATS)
-        return status_fail(err, WEIR_INVALID, "format: expected bf16, f16, f32, affine4 or affine8, found \"%s\"",
-                           format);
+    if (f == NULL)
+        return status_fail(
+            err, WEIR_INVALID,
+            "format: expected bf16, f16, f32, affine2, affine3, affine4, affine5, affine6, affine8, mxfp4, "
+            "mxfp8 or nvfp4, found \"%s\"",
+            format);
 
     const config                c  = shape_config(s, f);
     const checkpoint_convention cv = {.gain_minus_one = true, .has_mtp = true, .mtp_gain_minus_one = true};

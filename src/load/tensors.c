@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "quant/blocks.h"
 #include "quant/dense.h"
+#include "quant/microscale.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,7 +84,7 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
         return;
     }
     if (!dense_is(t->type)) {
-        (void)wrong_type(b, t, "F32, F16 or BF16 (or MLX affine with .scales)");
+        (void)wrong_type(b, t, "F32, F16 or BF16 (or MLX's codes with .scales)");
         return;
     }
     static const k_format formats[] = {[DTYPE_F32] = K_F32, [DTYPE_F16] = K_F16, [DTYPE_BF16] = K_BF16};
@@ -106,50 +107,87 @@ static void fill_from_shapes(const binder *b, checkpoint_part part, const char *
     if (form->bits == 0) form->bits = (uint32_t)(w->shape[w->rank - 1] * 32 / cols);
 }
 
-static void affine_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
-                          uint32_t cols, const config_quant_form *form, source *out)
+/* The kernels' name of a form; K_FORMATS for none. */
+static k_format grouped_format(const config_quant_form *f)
+{
+    static const struct {
+        config_quant_mode mode;
+        k_format          format;
+        uint32_t          group_min, group_max;
+    } forms[] = {
+        {CONFIG_QUANT_AFFINE, K_AFFINE2, 32, 128}, {CONFIG_QUANT_AFFINE, K_AFFINE3, 32, 128},
+        {CONFIG_QUANT_AFFINE, K_AFFINE4, 32, 128}, {CONFIG_QUANT_AFFINE, K_AFFINE5, 32, 128},
+        {CONFIG_QUANT_AFFINE, K_AFFINE6, 32, 128}, {CONFIG_QUANT_AFFINE, K_AFFINE8, 32, 128},
+        {CONFIG_QUANT_MXFP4, K_MLX_MXFP4, 32, 32}, {CONFIG_QUANT_MXFP8, K_MLX_MXFP8, 32, 32},
+        {CONFIG_QUANT_NVFP4, K_MLX_NVFP4, 16, 16},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].mode == f->mode && k_code_bits(forms[i].format) == f->bits && f->group >= forms[i].group_min &&
+            f->group <= forms[i].group_max && (f->group & (f->group - 1)) == 0)
+            return forms[i].format;
+    return K_FORMATS;
+}
+
+static weir_status wrong_form(binder *b, const char *module, const config_quant_form *f)
+{
+    static const char *const expected[] = {
+        [CONFIG_QUANT_AFFINE] = "2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128",
+        [CONFIG_QUANT_MXFP4]  = "4 bits in groups of 32",
+        [CONFIG_QUANT_MXFP8]  = "8 bits in groups of 32",
+        [CONFIG_QUANT_NVFP4]  = "4 bits in groups of 16",
+    };
+    return b->st = status_fail(
+               b->err, WEIR_UNSUPPORTED, "%s: module %s: expected %s (mode %s), found %u bits in groups of %u",
+               checkpoint_path(b->c), module, expected[f->mode], config_quant_mode_name(f->mode), f->bits, f->group);
+}
+
+/* Types of the three; an E8M0 scale must be one.  `biases` NULL: the mode has none. */
+static weir_status check_grouped(binder *b, k_format format, const checkpoint_tensor *w, const checkpoint_tensor *s,
+                                 const checkpoint_tensor *biases)
+{
+    if (w->type != DTYPE_U32) return wrong_type(b, w, "U32");
+    if (biases != NULL) {
+        if (!dense_is(s->type)) return wrong_type(b, s, "F32, F16 or BF16");
+        return biases->type == s->type ? WEIR_OK : wrong_type(b, biases, s->type_name);
+    }
+    if (s->type != DTYPE_U8) return wrong_type(b, s, "U8");
+    if (format != K_MLX_NVFP4 && memchr(s->data, E8M0_NONE, s->bytes) != NULL)
+        return b->st = status_fail(b->err, WEIR_FORMAT, "%s: tensor %s: expected scales below %d, found %d", s->file,
+                                   s->raw_name, E8M0_NONE, E8M0_NONE);
+    return WEIR_OK;
+}
+
+static void grouped_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
+                           uint32_t cols, const config_quant_form *stated, source *out)
 {
     char              name[MEMBER_MAX_LEN];
-    config_quant_form stated = *form;
-    fill_from_shapes(b, part, module, cols, &stated);
-    form = &stated;
-    if (form->mode != CONFIG_QUANT_AFFINE || (form->bits != 4 && form->bits != 8) ||
-        (form->group != 32 && form->group != 64 && form->group != 128)) {
-        b->st =
-            status_fail(b->err, WEIR_UNSUPPORTED,
-                        "%s: module %s: expected affine with 4 or 8 bits in groups of 32, 64 or 128, found %s with %u "
-                        "bits in groups of %u",
-                        checkpoint_path(b->c), module, form->mode == CONFIG_QUANT_AFFINE ? "affine" : "another mode",
-                        form->bits, form->group);
+    config_quant_form form = *stated;
+    fill_from_shapes(b, part, module, cols, &form);
+    const k_format format = grouped_format(&form);
+    if (format == K_FORMATS) {
+        (void)wrong_form(b, module, &form);
         return;
     }
-    if (cols % form->group != 0) {
+    if (cols % form.group != 0) {
         b->st = status_fail(b->err, WEIR_FORMAT, "%s: module %s: expected columns in whole groups of %u, found %u",
-                            checkpoint_path(b->c), module, form->group, cols);
+                            checkpoint_path(b->c), module, form.group, cols);
         return;
     }
     const int      rank     = mats == 0 ? 2 : 3;
-    const uint64_t codes[]  = {mats, rows, (uint64_t)cols * form->bits / 32};
-    const uint64_t groups[] = {mats, rows, cols / form->group};
+    const uint64_t codes[]  = {mats, rows, (uint64_t)cols * form.bits / 32};
+    const uint64_t groups[] = {mats, rows, cols / form.group};
     (void)snprintf(name, sizeof name, "%s.weight", module);
     const checkpoint_tensor *w = take(b, part, name, rank, codes + (3 - rank));
     (void)snprintf(name, sizeof name, "%s.scales", module);
-    const checkpoint_tensor *s = take(b, part, name, rank, groups + (3 - rank));
+    const checkpoint_tensor *s = take(b, part, name, rank, groups + (3 - rank)), *z = NULL;
     (void)snprintf(name, sizeof name, "%s.biases", module);
-    const checkpoint_tensor *z = take(b, part, name, rank, groups + (3 - rank));
-    if (w == NULL || s == NULL || z == NULL) return;
-    if (w->type != DTYPE_U32)
-        (void)wrong_type(b, w, "U32");
-    else if (!dense_is(s->type))
-        (void)wrong_type(b, s, "F32, F16 or BF16");
-    else if (z->type != s->type)
-        (void)wrong_type(b, z, s->type_name);
-    if (failed(b)) return;
-    out->d = (k_weight_desc){
-        .format = form->bits == 4 ? K_AFFINE4 : K_AFFINE8, .cols = cols, .group = form->group, .scale_type = s->type};
-    out->row_bytes       = (size_t)cols * form->bits / 8;
-    out->scale_row_bytes = cols / form->group * dtype_table[s->type].bytes;
-    out->first           = (k_matrix){w->data, s->data, z->data};
+    if (k_is_affine(format)) z = take(b, part, name, rank, groups + (3 - rank));
+    if (w == NULL || s == NULL || (z == NULL && k_is_affine(format))) return;
+    if (check_grouped(b, format, w, s, z) != WEIR_OK) return;
+    out->d               = (k_weight_desc){.format = format, .cols = cols, .group = form.group, .scale_type = s->type};
+    out->row_bytes       = (size_t)cols * form.bits / 8;
+    out->scale_row_bytes = cols / form.group * dtype_table[s->type].bytes;
+    out->first           = (k_matrix){w->data, s->data, z != NULL ? z->data : NULL};
 }
 
 /* `name` is a module's (name.weight exists or it is quantised) or a bare tensor's. */
@@ -163,7 +201,7 @@ static void find_source(binder *b, checkpoint_part part, const char *name, uint3
     b->st = checkpoint_quant(b->c, part, name, &quantised, &form, b->err);
     if (failed(b)) return;
     if (quantised) {
-        affine_source(b, part, name, mats, rows, cols, &form, out);
+        grouped_source(b, part, name, mats, rows, cols, &form, out);
         return;
     }
     char weight[MEMBER_MAX_LEN];

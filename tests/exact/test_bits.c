@@ -27,6 +27,8 @@ static const struct {
     {"tiny-moe", "turbo", 0x170FED24B2A1CD9D},
     {"tiny-odd", "affine4", 0x604AB81615F8125C},
     {"tiny-moe", "affine8,affine4-32", 0xB7989AC28D2EA31A},
+    {"mlx-mixed", "f32", 0x4DFEBFD05E03E800},
+    {"mlx-modes", "f32", 0x1E072C4CE2C24A65},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

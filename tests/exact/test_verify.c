@@ -39,7 +39,7 @@ static void test_share(void **given)
     const share        *s = *given;
     weir_error          err;
     weir_verify_result  r;
-    weir_model         *m = model_named(s->model);
+    weir_model         *m   = model_named(s->model);
     weir_verify_options opt = WEIR_VERIFY_OPTIONS_INIT;
     opt.budget_seconds      = most_seconds;
     opt.max_schedules       = s->schedules;

@@ -64,7 +64,8 @@ typedef struct cpu_isa {
                     float *const *y);
     /* Weight rows row0 .. row0+n-1 (n <= 4; missing ones zero) as a panel of floats. */
     void (*lin_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
-    /* The same two for GGML's block types, whose prepared rows and panels are those of f32. */
+    /* The same two for formats that are decoded (k_is_decoded), whose prepared rows and panels are
+     * those of f32. */
     void (*block_dot)(const lin_weight *w, size_t row0, size_t n_rows, const float *const *x, unsigned m,
                       float *const *y);
     void (*block_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);

@@ -4,10 +4,10 @@
  * format alone (docs/EXACTNESS.md).  It is described by blocks:
  *
  *   dense (f32, f16, bf16): acc[l] = fma(w[16v + l], x[16v + l], acc[l]) for v
- *   ascending; K is padded with zeros to a multiple of 16.  GGML's block types are
- *   dense over the floats that a block stands for.
+ *   ascending; K is padded with zeros to a multiple of 16.  GGML's block types and
+ *   MLX's formats but 4 and 8 bits are dense over the floats that codes stand for.
  *
- *   affine: 16 groups make a chunk.  Per chunk, first the biases of its groups
+ *   affine, 4 and 8 bits: 16 groups make a chunk.  Per chunk, first the biases of its groups
  *   (lane g mod 16 = group g):   acc[l] = fma(bias[g], xsum[g], acc[l])
  *   then block by block          tmp[l] = fma(code, x, tmp[l]) from 0, `nv` times,
  *                                acc[l] = fma(tmp[l], scale of lane l, acc[l]).

@@ -1,9 +1,8 @@
 /* kernels/cpu/weights.c - matrices used in place, and rows of them as floats. */
 #include "base/mem.h"
 #include "kernels/cpu/cpu.h"
-#include "quant/affine.h"
+#include "kernels/cpu/decode.h"
 #include "quant/blocks.h"
-#include "quant/dense.h"
 
 #include <string.h>
 
@@ -31,11 +30,10 @@ weir_status cpu_weight_new(kernels *k, const k_weight_desc *d, k_weight **out, w
     case K_F32: m->row_bytes = 4 * (size_t)d->cols; break;
     case K_F16:
     case K_BF16: m->row_bytes = 2 * (size_t)d->cols; break;
-    case K_AFFINE4: m->row_bytes = d->cols / 2; break;
-    case K_AFFINE8: m->row_bytes = d->cols; break;
-    default: m->row_bytes = blocks_bytes(k_block_type(d->format), d->cols); break;
+    default: m->row_bytes = k_is_block(d->format) ? blocks_bytes(k_block_type(d->format), d->cols) : 0; break;
     }
-    if (d->format == K_AFFINE4 || d->format == K_AFFINE8) {
+    if (k_is_grouped(d->format)) {
+        m->row_bytes       = (size_t)d->cols * k_code_bits(d->format) / 8;
         m->group           = d->group;
         m->scale_type      = d->scale_type;
         m->scale_row_bytes = d->cols / d->group * dtype_table[d->scale_type].bytes;
@@ -51,38 +49,18 @@ void cpu_weight_free(kernels *k, k_weight *w)
     mem_free(w);
 }
 
-/* Decodes with the readable routines of quant/: a row a token is too little
- * work for kernels of its own. */
-static void decode_row(const lin_weight *w, size_t row, float *y)
-{
-    const uint8_t *data = w->data + row * w->row_bytes;
-    switch (w->format) {
-    case K_F32: dense_decode(y, data, DTYPE_F32, w->cols); return;
-    case K_F16: dense_decode(y, data, DTYPE_F16, w->cols); return;
-    case K_BF16: dense_decode(y, data, DTYPE_BF16, w->cols); return;
-    case K_AFFINE4:
-    case K_AFFINE8: break;
-    default: blocks_decode(y, data, k_block_type(w->format), w->cols); return;
-    }
-    const affine_row a = {.bits       = w->format == K_AFFINE4 ? 4 : 8,
-                          .group      = w->group,
-                          .codes      = data,
-                          .scales     = w->scales + row * w->scale_row_bytes,
-                          .biases     = w->biases + row * w->scale_row_bytes,
-                          .scale_type = w->scale_type};
-    affine_decode(y, &a, w->cols);
-}
-
 typedef struct embed_job {
     const lin_weight *w;
     const uint32_t   *ids;
     float            *x;
 } embed_job;
 
+/* Decodes with the readable routines: a row a token is too little work for
+ * kernels of its own. */
 static void embed_row(void *arg, size_t row)
 {
     const embed_job *j = arg;
-    decode_row(j->w, j->ids[row], j->x + row * j->w->cols);
+    weight_decode(j->w, j->ids[row], 0, j->w->cols, j->x + row * j->w->cols);
 }
 
 void cpu_embed(kernels *k, k_buf *x, const k_weight *table)

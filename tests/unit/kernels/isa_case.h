@@ -23,7 +23,7 @@ typedef struct fence {
     uint8_t *base, *end;
 } fence;
 
-enum { FENCE_BYTES = 1 << 20, FENCE_GUARD = 64, FENCE_FILL = 0xA5, N_FENCES = 20, MAX_TABLES = 4 };
+enum { FENCE_BYTES = 1 << 20, FENCE_GUARD = 64, FENCE_FILL = 0xA5, N_FENCES = 22, MAX_TABLES = 4 };
 
 static fence   fences[N_FENCES];
 static cpu_isa tables[MAX_TABLES]; /* [0] is the scalar one */

@@ -1,8 +1,9 @@
-/* GGML's block types: every instruction set gives the scalar bits, and those are
- * the dense ones over the decoded blocks; from odd addresses and without a read
- * past the last weight, input or panel element. */
+/* GGML's block types and MLX's groups: every instruction set gives the scalar bits, and
+ * those are the dense ones over the decoded weights; from odd addresses and without a
+ * read past the last weight, scale, input or panel element. */
 #include "isa_case.h"
 
+#include "kernels/cpu/decode.h"
 #include "quant/blocks.h"
 
 enum { MAX_M = DOT_ROWS, MAX_ROWS = 9 };
@@ -40,18 +41,67 @@ static void fill_blocks(uint64_t *seed, uint8_t *p, dtype t, size_t bytes)
     }
 }
 
-/* Fence 0 holds the weight, `back` bytes from the end, fence 1 its floats. */
-static void make_case(block_case *c, uint64_t *seed, dtype t, uint32_t cols, size_t back)
+/* Blocks in fence 0, `back` bytes from the end. */
+static void make_blocks(block_case *c, uint64_t *seed, dtype t, uint32_t cols, size_t back)
 {
-    lin_weight  *w     = &c->w;
     const size_t bytes = blocks_bytes(t, cols);
-    *w                 = (lin_weight){.format = k_block_format(t), .rows = MAX_ROWS, .cols = cols, .row_bytes = bytes};
-    uint8_t *data      = fence_place(0, MAX_ROWS * bytes, back);
-    float   *q         = fence_floats(1, (size_t)MAX_ROWS * cols);
+    uint8_t     *data  = fence_place(0, MAX_ROWS * bytes, back);
     fill_blocks(seed, data, t, MAX_ROWS * bytes);
-    blocks_decode(q, data, t, (size_t)MAX_ROWS * cols);
-    w->data = data;
-    c->lo   = lin_layout_of(w->format, 0, cols);
+    c->w = (lin_weight){.format = k_block_format(t), .rows = MAX_ROWS, .cols = cols, .row_bytes = bytes, .data = data};
+}
+
+/* Any E4M3; of E8M0 the two least, and 2^-7 to 1. */
+static uint8_t byte_scale(uint64_t *seed, k_format format)
+{
+    const uint8_t any = (uint8_t)rng_next(seed);
+    if (format == K_MLX_NVFP4) return any;
+    return any % 8 < 2 ? any % 8 : (uint8_t)(120 + rng_below(seed, 8));
+}
+
+/* n scales or biases of either sign. */
+static void fill_scales(uint64_t *seed, uint8_t *p, const lin_weight *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float    x = rng_float(seed, -1.0f, 1.0f);
+        const uint16_t h =
+            w->scale_type == DTYPE_BF16 ? bf16_from_f32(x) : (uint16_t)((rng_next(seed) & 0x83FFu) | (5 + i % 8) << 10);
+        if (w->scale_type == DTYPE_F32)
+            memcpy(p + 4 * i, &x, sizeof x);
+        else if (w->scale_type == DTYPE_U8)
+            p[i] = byte_scale(seed, w->format);
+        else
+            memcpy(p + 2 * i, &h, sizeof h);
+    }
+}
+
+/* Codes in fence 0, scales in 20 and biases in 21, `back` bytes from the end. */
+static void make_groups(block_case *c, uint64_t *seed, const lin_weight *form, uint32_t n_groups, size_t back)
+{
+    lin_weight *w      = &c->w;
+    *w                 = *form;
+    w->rows            = MAX_ROWS;
+    w->cols            = n_groups * w->group;
+    w->row_bytes       = w->cols * k_code_bits(w->format) / 8;
+    w->scale_row_bytes = n_groups * dtype_table[w->scale_type].bytes;
+    uint8_t *data      = fence_place(0, MAX_ROWS * w->row_bytes, back), *scales, *biases;
+    scales             = fence_place(20, MAX_ROWS * w->scale_row_bytes, back);
+    biases             = fence_place(21, MAX_ROWS * w->scale_row_bytes, back);
+    for (size_t i = 0; i < MAX_ROWS * w->row_bytes; i++) data[i] = (uint8_t)rng_next(seed);
+    fill_scales(seed, scales, w, (size_t)MAX_ROWS * n_groups);
+    w->data   = data;
+    w->scales = scales;
+    if (!k_is_affine(w->format)) return;
+    fill_scales(seed, biases, w, (size_t)MAX_ROWS * n_groups);
+    w->biases = biases;
+}
+
+/* Fence 1 holds the weight's floats, 2 the plain input in turn, 3 to 10 the prepared ones. */
+static void make_inputs(block_case *c, uint64_t *seed)
+{
+    const uint32_t cols = c->w.cols;
+    float         *q    = fence_floats(1, (size_t)MAX_ROWS * cols);
+    for (size_t r = 0; r < MAX_ROWS; r++) weight_decode(&c->w, r, 0, cols, q + r * cols);
+    c->lo = lin_layout_of(c->w.format, c->w.group, cols);
 
     const lin_weight dense = {
         .format = K_F32, .rows = MAX_ROWS, .cols = cols, .row_bytes = 4 * (size_t)cols, .data = (const uint8_t *)q};
@@ -60,7 +110,7 @@ static void make_case(block_case *c, uint64_t *seed, dtype t, uint32_t cols, siz
         float *xp  = fence_floats(3 + j, lin_x_floats(&c->lo));
         float *y[] = {c->y[j]};
         rng_fill(seed, x, cols, -1.0f, 1.0f);
-        lin_prepare(&c->lo, w->format, 0, cols, xp, x);
+        lin_prepare(&c->lo, c->w.format, c->w.group, cols, xp, x);
         c->x[j] = xp;
         tables[0].lin_dot(&dense, 0, MAX_ROWS, &c->x[j], 1, y);
     }
@@ -94,7 +144,16 @@ static void check_panel(const block_case *c, const cpu_isa *t, size_t row0, size
         check_bits("lin_tile", t, c->number, c->y[j] + row0, sums + j * PANEL_ROWS, n);
 }
 
-static void every_type(void **state)
+static void check_case(block_case *c, uint64_t *seed)
+{
+    make_inputs(c, seed);
+    for (size_t k = 0; k < n_tables; k++) {
+        check_dots(c, &tables[k]);
+        for (size_t r = 1; r <= PANEL_ROWS; r++) check_panel(c, &tables[k], (c->number + r) % (MAX_ROWS - r + 1), r);
+    }
+}
+
+static void every_block_type(void **state)
 {
     (void)state;
     static const uint32_t small[] = {32, 64, 96, 288, 544, 1056}, large[] = {256, 512, 1280};
@@ -106,19 +165,43 @@ static void every_type(void **state)
         n++;
         const bool is_small = dtype_table[t].elements == 32;
         for (size_t i = 0; i < (is_small ? 6u : 3u); i++, c.number++) {
-            make_case(&c, &seed, (dtype)t, is_small ? small[i] : large[i], i % 2);
-            for (size_t k = 0; k < n_tables; k++) {
-                check_dots(&c, &tables[k]);
-                for (size_t r = 1; r <= PANEL_ROWS; r++)
-                    check_panel(&c, &tables[k], (c.number + r) % (MAX_ROWS - r + 1), r);
-            }
+            make_blocks(&c, &seed, (dtype)t, is_small ? small[i] : large[i], i % 2);
+            check_case(&c, &seed);
         }
     }
     assert_int_equal(n, K_FORMATS - K_Q4_0);
 }
 
+/* Rows that end anywhere in a piece of 256 columns and in the bytes that one look takes. */
+static void every_group_form(void **state)
+{
+    (void)state;
+    static const k_format affine[]      = {K_AFFINE2, K_AFFINE3, K_AFFINE5, K_AFFINE6};
+    static const dtype    types[]       = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    static const k_format micro[]       = {K_MLX_MXFP4, K_MLX_MXFP8, K_MLX_NVFP4};
+    static const uint32_t n_groups[][5] = {
+        [1] = {1, 3, 15, 16, 33}, [2] = {1, 2, 7, 8, 17}, [4] = {1, 3, 4, 9, 12}, [8] = {1, 2, 3, 4, 5}};
+    uint64_t   seed = 36;
+    block_case c    = {.number = 0};
+    for (size_t f = 0; f < 4; f++)
+        for (uint32_t group = 32; group <= 128; group *= 2)
+            for (size_t i = 0; i < 5; i++, c.number++) {
+                const lin_weight form = {
+                    .format = affine[f], .group = group, .scale_type = types[(f + group / 32 + i) % 3]};
+                make_groups(&c, &seed, &form, n_groups[group / 16][i], c.number % 2);
+                check_case(&c, &seed);
+            }
+    for (size_t f = 0; f < 3; f++)
+        for (size_t i = 0; i < 5; i++, c.number++) {
+            const lin_weight form = {
+                .format = micro[f], .group = micro[f] == K_MLX_NVFP4 ? 16 : 32, .scale_type = DTYPE_U8};
+            make_groups(&c, &seed, &form, n_groups[form.group / 16][i], c.number % 2);
+            check_case(&c, &seed);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_type)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_block_type), cmocka_unit_test(every_group_form)};
     return cmocka_run_group_tests_name("isa_blocks", tests, isa_setup, isa_teardown);
 }

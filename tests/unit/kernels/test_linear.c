@@ -180,14 +180,20 @@ static void products_of_the_mlx_fixture(void **state)
     safetensors file;
     golden_open(&file, WEIR_SOURCE_DIR "/tests/fixtures/mlx-kernels/expected.safetensors");
     kernels *k = backend_open(2, &limits);
-    check_fixture(k, &file, "b4.g32", "b4.g32", K_AFFINE4, 32, DTYPE_BF16);
-    check_fixture(k, &file, "b4.g64", "b4.g64", K_AFFINE4, 64, DTYPE_BF16);
-    check_fixture(k, &file, "b4.g128", "b4.g128", K_AFFINE4, 128, DTYPE_BF16);
+    for (k_format f = K_AFFINE4; f <= K_AFFINE6; f++)
+        for (uint32_t group = 32; group <= 128; group *= 2) {
+            char codes[32];
+            (void)snprintf(codes, sizeof codes, "b%u.g%u", k_code_bits(f), group);
+            check_fixture(k, &file, codes, codes, f, group, DTYPE_BF16);
+        }
+    check_fixture(k, &file, "b3.g32", "b3.g32.f16", K_AFFINE3, 32, DTYPE_F16);
+    check_fixture(k, &file, "b3.g32", "b3.g32.f32", K_AFFINE3, 32, DTYPE_F32);
     check_fixture(k, &file, "b4.g64", "b4.g64.f16", K_AFFINE4, 64, DTYPE_F16);
     check_fixture(k, &file, "b4.g64", "b4.g64.f32", K_AFFINE4, 64, DTYPE_F32);
-    check_fixture(k, &file, "b8.g32", "b8.g32", K_AFFINE8, 32, DTYPE_BF16);
-    check_fixture(k, &file, "b8.g64", "b8.g64", K_AFFINE8, 64, DTYPE_BF16);
-    check_fixture(k, &file, "b8.g128", "b8.g128", K_AFFINE8, 128, DTYPE_BF16);
+    check_fixture(k, &file, "b5.g128", "b5.g128.f16", K_AFFINE5, 128, DTYPE_F16);
+    check_fixture(k, &file, "b5.g128", "b5.g128.f32", K_AFFINE5, 128, DTYPE_F32);
+    check_fixture(k, &file, "b6.g64", "b6.g64.f16", K_AFFINE6, 64, DTYPE_F16);
+    check_fixture(k, &file, "b6.g64", "b6.g64.f32", K_AFFINE6, 64, DTYPE_F32);
     k->close(k);
     safetensors_close(&file);
 }

@@ -2,7 +2,11 @@
  * missing, left over, misshapen or of another type is named. */
 #include "rewrite.h"
 
+#include "base/file.h"
+#include "base/mem.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REFUSED(fixture, fn, user, status, ...) \
@@ -100,19 +104,115 @@ static void test_types(void **given)
     REFUSED("tiny-odd", retyped, "layers.1.mlp.up_proj.weight", WEIR_UNSUPPORTED, "layers.1.mlp.up_proj.weight", "I32");
 }
 
-/* Widths without kernels are refused by name: the fixture has modules of 3 and 6 bits. */
-static void test_widths(void **given)
+/* The fixture with other bytes at the end of one tensor, or one tensor left out. */
+typedef struct damage {
+    const char *name; /* its end */
+    int         last; /* byte; -1: no such tensor */
+} damage;
+
+static void damaged(made_tensors *out, const checkpoint_tensor *t, const void *user)
+{
+    const damage *d = user;
+    if (t->part != CHECKPOINT_TRUNK || !ends_in(t->name, d->name)) {
+        emit_same(out, t);
+        return;
+    }
+    if (d->last < 0) return;
+    uint8_t *bytes = malloc(t->bytes);
+    assert_non_null(bytes);
+    memcpy(bytes, t->data, t->bytes);
+    bytes[t->bytes - 1] = (uint8_t)d->last;
+    emit(out, t->raw_name, t, t->rank, t->shape, bytes, t->bytes);
+    free(bytes);
+}
+
+static void biases_as_well(made_tensors *out, const checkpoint_tensor *t, const void *user)
+{
+    (void)user;
+    emit_same(out, t);
+    if (t->part == CHECKPOINT_TRUNK && strcmp(t->name, "layers.0.mlp.gate_proj.scales") == 0)
+        emit(out, "language_model.model.layers.0.mlp.gate_proj.biases", t, t->rank, t->shape, t->data, t->bytes);
+}
+
+/* Codes in groups: what does not fit the form that the config states is named. */
+static void test_groups(void **given)
 {
     (void)given;
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/tests/fixtures/mlx-mixed", WEIR_SOURCE_DIR);
-    check_refused(path, WEIR_UNSUPPORTED, (const char *const[]){"layers.", "4 or 8 bits", NULL});
+    const reshape codes = {"layers.0.linear_attn.in_proj_qkv.weight", 2, {540, 16}}; /* 5 bits of 96 columns: 15 */
+    REFUSED("mlx-modes", reshaped, &codes, WEIR_FORMAT, "layers.0.linear_attn.in_proj_qkv.weight", "[576, 15]",
+            "[540, 16]");
+    const reshape scales = {"layers.0.mlp.gate_proj.scales", 2, {96, 5}};
+    REFUSED("mlx-modes", reshaped, &scales, WEIR_FORMAT, "layers.0.mlp.gate_proj.scales", "[160, 3]", "[96, 5]");
+    const reshape sixteens = {"embed_tokens.scales", 2, {600, 3}}; /* as if groups had 32 */
+    REFUSED("mlx-modes", reshaped, &sixteens, WEIR_FORMAT, "embed_tokens.scales", "[300, 6]", "[600, 3]");
+    const damage none = {"layers.0.mlp.gate_proj.scales", 255}, highest = {"layers.0.mlp.gate_proj.scales", 254};
+    REFUSED("mlx-modes", damaged, &none, WEIR_FORMAT, "layers.0.mlp.gate_proj.scales", "below 255");
+    char *dir = rewrite("mlx-modes", damaged, &highest);
+    check_same_logits(dir, dir); /* opens */
+    made_remove(dir);
+    const damage missing = {"layers.0.mlp.up_proj.biases", -1};
+    REFUSED("mlx-modes", damaged, &missing, WEIR_FORMAT, "layers.0.mlp.up_proj.biases");
+    REFUSED("mlx-modes", biases_as_well, NULL, WEIR_FORMAT, "layers.0.mlp.gate_proj.biases");
+}
+
+static void same(made_tensors *out, const checkpoint_tensor *t, const void *user)
+{
+    (void)user;
+    emit_same(out, t);
+}
+
+/* The fixture with every `from` of its config.json replaced. */
+static char *with_config(const char *from, const char *to)
+{
+    char       path[1024], *text;
+    size_t     n, times = 0;
+    weir_error err;
+    str        out;
+    char      *dir = rewrite("mlx-modes", same, NULL);
+    (void)snprintf(path, sizeof path, "%s/config.json", dir);
+    must(file_read(&text, &n, path, 1 << 20, &err), &err);
+    str_init(&out, 1 << 20);
+    const char *rest = text;
+    for (const char *at = strstr(rest, from); at != NULL; at = strstr(rest, from), times++) {
+        str_put(&out, rest, (size_t)(at - rest));
+        str_puts(&out, to);
+        rest = at + strlen(from);
+    }
+    str_puts(&out, rest);
+    assert_true(times > 0);
+    made_file(dir, "config.json", out.data, strlen(out.data));
+    str_free(&out);
+    mem_free(text);
+    return dir;
+}
+
+#define REFUSED_CONFIG(from, to, status, ...) \
+    do { \
+        char *refused_dir = with_config(from, to); \
+        check_refused(refused_dir, status, (const char *const[]){__VA_ARGS__, NULL}); \
+        made_remove(refused_dir); \
+    } while (0)
+
+/* A form that is none, or is not that of the tensors; one that is left out is that of the tensors. */
+static void test_forms(void **given)
+{
+    (void)given;
+    REFUSED_CONFIG("\"bits\": 5", "\"bits\": 7", WEIR_UNSUPPORTED, "bits", "2, 3, 4, 5, 6 or 8", "7");
+    REFUSED_CONFIG("\"group_size\": 128", "\"group_size\": 48", WEIR_UNSUPPORTED, "group_size", "32..128", "48");
+    REFUSED_CONFIG("\"group_size\": 16", "\"group_size\": 32", WEIR_UNSUPPORTED, "group_size", "16..16", "nvfp4");
+    REFUSED_CONFIG("\"bits\": 5", "\"bits\": 6", WEIR_FORMAT, "layers.0.linear_attn.in_proj_qkv.weight", "[576, 18]",
+                   "[576, 15]");
+    REFUSED_CONFIG("\"mode\": \"mxfp8\"", "\"mode\": \"affine\"", WEIR_FORMAT, "lm_head.biases");
+    char *plain = rewrite("mlx-modes", same, NULL), *unsaid = with_config("\"bits\": 5", "\"mode\": \"affine\"");
+    check_same_logits(plain, unsaid);
+    made_remove(plain);
+    made_remove(unsaid);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_missing), cmocka_unit_test(test_unexpected),
-                                       cmocka_unit_test(test_shapes), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_widths)};
+                                       cmocka_unit_test(test_shapes),  cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_groups),  cmocka_unit_test(test_forms)};
     return cmocka_run_group_tests_name("binding", tests, NULL, NULL);
 }

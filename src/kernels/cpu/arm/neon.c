@@ -274,6 +274,39 @@ INLINE vp vp_hold(vp v)
     return v;
 }
 
+#include "kernels/cpu/lanes/codes.h"
+/* 16 codes of `bits` from CODES_READ bytes, as floats. */
+INLINE vf vf_codes(const uint8_t *p, const int bits)
+{
+    const uint8x16_t bytes = vld1q_u8(p);
+    const uint32x4_t mask  = vdupq_n_u32((1u << bits) - 1u);
+    vf               r;
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        uint32_t at[4];
+        int32_t  by[4];
+        UNROLL for (int l = 0; l < 4; l++)
+        {
+            at[l] = (uint32_t)code_bytes(bits, 4 * i + l);
+            by[l] = -code_shift(bits, 4 * i + l);
+        }
+        const uint8x16_t two   = vqtbl1q_u8(bytes, vreinterpretq_u8_u32(vld1q_u32(at)));
+        const uint32x4_t words = vshlq_u32(vreinterpretq_u32_u8(two), vld1q_s32(by));
+        r.v[i]                 = vcvtq_f32_u32(vandq_u32(words, mask));
+    }
+    return r;
+}
+/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
+INLINE vf vf_e2m1(const uint8_t *p)
+{
+    const uint8x8_t   bytes = vld1_u8(p);
+    const uint8x8x2_t codes = vzip_u8(vand_u8(bytes, vdup_n_u8(15)), vshr_n_u8(bytes, 4));
+    const int8x16_t   value = vqtbl1q_s8(vld1q_s8(e2m1_doubled), vcombine_u8(codes.val[0], codes.val[1]));
+    const int16x8_t   low = vmovl_s8(vget_low_s8(value)), high = vmovl_s8(vget_high_s8(value));
+    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
+
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"

@@ -322,6 +322,34 @@ INLINE vp vp_hold(vp v)
     return v;
 }
 
+#include "kernels/cpu/lanes/codes.h"
+/* 16 codes of `bits` from CODES_READ bytes, as floats. */
+INLINE __m256 half_codes(__m256i bytes, const int bits, const int l)
+{
+    const __m256i at    = _mm256_setr_epi32(code_bytes(bits, l), code_bytes(bits, l + 1), code_bytes(bits, l + 2),
+                                            code_bytes(bits, l + 3), code_bytes(bits, l + 4), code_bytes(bits, l + 5),
+                                            code_bytes(bits, l + 6), code_bytes(bits, l + 7));
+    const __m256i by    = _mm256_setr_epi32(code_shift(bits, l), code_shift(bits, l + 1), code_shift(bits, l + 2),
+                                            code_shift(bits, l + 3), code_shift(bits, l + 4), code_shift(bits, l + 5),
+                                            code_shift(bits, l + 6), code_shift(bits, l + 7));
+    const __m256i words = _mm256_srlv_epi32(_mm256_shuffle_epi8(bytes, at), by);
+    return _mm256_cvtepi32_ps(_mm256_and_si256(words, _mm256_set1_epi32((1 << bits) - 1)));
+}
+INLINE vf vf_codes(const uint8_t *p, const int bits)
+{
+    const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
+    return (vf){half_codes(bytes, bits, 0), half_codes(bytes, bits, 8)};
+}
+/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
+INLINE vf vf_e2m1(const uint8_t *p)
+{
+    const __m128i bytes = _mm_loadl_epi64((const void *)p), low = _mm_set1_epi8(15);
+    const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, low), _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
+    const __m128i value = _mm_shuffle_epi8(_mm_loadu_si128((const void *)e2m1_doubled), codes);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(value)),
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(value, 8)))};
+}
+
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"

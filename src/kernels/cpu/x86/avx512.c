@@ -271,6 +271,28 @@ INLINE vp vp_hold(vp v)
     return v;
 }
 
+#include "kernels/cpu/lanes/codes.h"
+#define ALL_LANES(f, bits) \
+    _mm512_setr_epi32(f(bits, 0), f(bits, 1), f(bits, 2), f(bits, 3), f(bits, 4), f(bits, 5), f(bits, 6), f(bits, 7), \
+                      f(bits, 8), f(bits, 9), f(bits, 10), f(bits, 11), f(bits, 12), f(bits, 13), f(bits, 14), \
+                      f(bits, 15))
+/* 16 codes of `bits` from CODES_READ bytes, as floats. */
+INLINE vf vf_codes(const uint8_t *p, const int bits)
+{
+    const __m512i bytes = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)p));
+    const __m512i words =
+        _mm512_srlv_epi32(_mm512_shuffle_epi8(bytes, ALL_LANES(code_bytes, bits)), ALL_LANES(code_shift, bits));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(words, _mm512_set1_epi32((1 << bits) - 1)));
+}
+/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
+INLINE vf vf_e2m1(const uint8_t *p)
+{
+    const __m128i bytes = _mm_loadl_epi64((const void *)p), low = _mm_set1_epi8(15);
+    const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, low), _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
+    const __m128i value = _mm_shuffle_epi8(_mm_loadu_si128((const void *)e2m1_doubled), codes);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(value));
+}
+
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
