@@ -41,4 +41,15 @@ static inline float f16_to_f32(uint16_t h)
     return f32_from_bits(sign | f32_bits(tiny));
 }
 
+/* To nearest, ties to even; what is too large becomes infinite, NaN stays NaN. */
+static inline uint16_t f16_from_f32(float f)
+{
+    const uint32_t u = f32_bits(f), sign = u >> 16 & 0x8000u, a = u & 0x7FFFFFFFu;
+    if (a > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
+    if (a >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
+    /* Below 2^-14 an addition rounds: the last place of 0.5 is 2^-24, that of a subnormal. */
+    if (a < 0x38800000u) return (uint16_t)(sign | (f32_bits(f32_from_bits(a) + 0.5f) - 0x3F000000u));
+    return (uint16_t)(sign | (a - 0x38000000u + 0xFFFu + (a >> 13 & 1u)) >> 13);
+}
+
 #endif

@@ -30,11 +30,13 @@ typedef struct command {
     const char             *usage;   /* what stands behind "weir NAME" */
     const char             *details; /* paragraphs below the usage line */
     cli_positional          model;
+    bool                    output; /* a second argument, what is written, is required: options.out */
     const arg_group *const *groups; /* its options, NULL behind the last */
     int (*run)(const options *o);   /* returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_eval, cmd_bench, cmd_fit, cmd_verify;
+extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,
+    cmd_verify;
 
 /* Prints "weir: " and the message; returns CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const command *const commands[] = {&cmd_run,  &cmd_inspect, &cmd_tokenize, &cmd_logits,
-                                          &cmd_eval, &cmd_bench,   &cmd_fit,      &cmd_verify};
+static const command *const commands[] = {&cmd_run,   &cmd_inspect, &cmd_tokenize, &cmd_logits, &cmd_eval,
+                                          &cmd_bench, &cmd_fit,     &cmd_merge,    &cmd_verify};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const command *find_command(const char *name)
@@ -60,12 +60,15 @@ static int run_command(const command *c, int argc, char **argv)
 {
     options    o = OPTIONS_INIT;
     arg_result parsed;
-    if (!args_parse(&o, c->groups, c->model == CLI_NO_MODEL ? 0 : 1, argc, argv, &parsed))
+    if (!args_parse(&o, c->groups, c->model == CLI_NO_MODEL ? 0 : c->output ? 2 : 1, argc, argv, &parsed))
         return cli_usage("%s: %s (see weir help %s)", c->name, parsed.message, c->name);
     if (o.help) return command_help(c);
     if (parsed.n_positionals > 0) o.model = parsed.positionals[0];
     if (o.model == NULL && c->model == CLI_MODEL_REQUIRED)
         return cli_usage("%s: expected a MODEL (see weir help %s)", c->name, c->name);
+    if (c->output && parsed.n_positionals < 2)
+        return cli_usage("%s: expected a MODEL and where to write (see weir help %s)", c->name, c->name);
+    if (c->output) o.out = parsed.positionals[1];
     if (strcmp(o.device, "cuda") == 0) return cli_usage("%s: --device: cuda is not in this build", c->name);
     terminal_init(o.quiet);
     return c->run(&o);
