@@ -75,8 +75,10 @@ static weir_status read_key(const reading *r, const safetensors_tensor *t, key *
                      .is_b   = spellings[i].is_b,
                      .turned = spellings[i].turned};
         if (out->module == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
-        out->name = out->module;
-        switch (names_split(out->module, &out->name)) {
+        /* The file's own key: the rules want the dot behind "lm_head". */
+        const checkpoint_part part = names_split(t->name + skip, &out->name);
+        out->name                  = out->module + (out->name - (t->name + skip));
+        switch (part) {
         case CHECKPOINT_TRUNK: return WEIR_OK;
         case CHECKPOINT_MTP: return wrong_key(r, t->name, "one of the multi-token-prediction head");
         case CHECKPOINT_VISION: return wrong_key(r, t->name, "one of the vision tower");
