@@ -176,7 +176,8 @@ static void test_chunks_and_threads(void **unused)
 static float *logits_with(const weir_model *m, const weir_adapter *a, float scale, const uint32_t *ids, size_t n)
 {
     weir_error   err;
-    weir_engine *e = engine_with(m, (weir_engine_options){.max_context = 128, .kv = "f32", .adapters = &a, .n_adapters = a != NULL});
+    weir_engine *e =
+        engine_with(m, (weir_engine_options){.max_context = 128, .kv = "f32", .adapters = &a, .n_adapters = a != NULL});
     weir_sequence *s   = sequence_on(e);
     float         *out = malloc(e->m.config.vocab_size * sizeof *out);
     if (a != NULL) must(weir_sequence_set_adapters(s, &(weir_adapter_choice){a, scale}, 1, &err), &err);
