@@ -70,19 +70,49 @@ static void run_delta(const cpu_isa *t, buffers *b)
     t->delta_token(b->y, b->w, HEAD, b->x, b->x + HEAD, b->x + 2 * HEAD, 0.5f, 0.5f, HEAD, HEAD);
 }
 
-static void run_scores(const cpu_isa *t, buffers *b)
+static void scores_of(const cpu_isa *t, buffers *b, k_kv_form form)
 {
-    t->scores_bf16(b->y, b->rows, ATTENTION_TILE, b->codes, K_PAGE, KEY_DIM, 0.0625f);
+    const kv_rows keys = {b->codes, form, KEY_DIM};
+    t->scores(b->y, b->rows, ATTENTION_TILE, &keys, K_PAGE, 0.0625f);
 }
 
+static void values_of(const cpu_isa *t, buffers *b, k_kv_form form)
+{
+    const float   rescale[ATTENTION_TILE] = {0.5f, 0.5f, 0.5f, 0.5f};
+    const size_t  nk[ATTENTION_TILE]      = {K_PAGE, K_PAGE, K_PAGE, K_PAGE};
+    const kv_rows values                  = {b->codes, form, KEY_DIM};
+    t->values(b->results, rescale, b->x, ATTENTION_TILE, nk, &values);
+}
+
+static const k_kv_form bf16 = {K_KV_BF16, 0}, affine8 = {K_KV_AFFINE8, 64}, affine4 = {K_KV_AFFINE4, 64};
+
+static void run_scores(const cpu_isa *t, buffers *b)
+{
+    scores_of(t, b, bf16);
+}
+static void run_scores8(const cpu_isa *t, buffers *b)
+{
+    scores_of(t, b, affine8);
+}
+static void run_scores4(const cpu_isa *t, buffers *b)
+{
+    scores_of(t, b, affine4);
+}
 static void run_values(const cpu_isa *t, buffers *b)
 {
-    const float  rescale[ATTENTION_TILE] = {0.5f, 0.5f, 0.5f, 0.5f};
-    const size_t nk[ATTENTION_TILE]      = {K_PAGE, K_PAGE, K_PAGE, K_PAGE};
-    t->values_bf16(b->results, rescale, b->x, ATTENTION_TILE, nk, b->codes, KEY_DIM);
+    values_of(t, b, bf16);
+}
+static void run_values8(const cpu_isa *t, buffers *b)
+{
+    values_of(t, b, affine8);
+}
+static void run_values4(const cpu_isa *t, buffers *b)
+{
+    values_of(t, b, affine4);
 }
 
 #define MACS (2.0 * ROWS * COLS)
+#define ATTENTION_FLOPS (2.0 * ATTENTION_TILE * K_PAGE * KEY_DIM)
 static const bench_entry entries[] = {
     {"rmsnorm", "1024", 3.0 * COLS * 4, 4.0 * COLS, K_F32, run_rmsnorm},
     {"swiglu", "1024", 3.0 * COLS * 4, 0, K_F32, run_swiglu},
@@ -94,8 +124,12 @@ static const bench_entry entries[] = {
     {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_BF16, run_tile},
     {"tile affine4", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_AFFINE4, run_tile},
     {"delta token", "128x128", 2.0 * HEAD *HEAD * 4, 7.0 * HEAD *HEAD, K_F32, run_delta},
-    {"scores", "4x64x256", K_PAGE *KEY_DIM * 2.0, 2.0 * ATTENTION_TILE *K_PAGE *KEY_DIM, K_F32, run_scores},
-    {"values", "4x64x256", K_PAGE *KEY_DIM * 2.0, 2.0 * ATTENTION_TILE *K_PAGE *KEY_DIM, K_F32, run_values},
+    {"scores bf16", "4x64x256", K_PAGE *KEY_DIM * 2.0, ATTENTION_FLOPS, K_F32, run_scores},
+    {"scores affine8", "4x64x256", K_PAGE *KEY_DIM * 1.0625, ATTENTION_FLOPS, K_F32, run_scores8},
+    {"scores affine4", "4x64x256", K_PAGE *KEY_DIM * 0.5625, ATTENTION_FLOPS, K_F32, run_scores4},
+    {"values bf16", "4x64x256", K_PAGE *KEY_DIM * 2.0, ATTENTION_FLOPS, K_F32, run_values},
+    {"values affine8", "4x64x256", K_PAGE *KEY_DIM * 1.0625, ATTENTION_FLOPS, K_F32, run_values8},
+    {"values affine4", "4x64x256", K_PAGE *KEY_DIM * 0.5625, ATTENTION_FLOPS, K_F32, run_values4},
 };
 
 static bool buffers_new(buffers *b)

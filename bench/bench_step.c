@@ -74,10 +74,10 @@ static void timed_conv(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps
 }
 
 static void timed_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
-                            const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages)
+                            const k_buf *k_gain, const k_cache *cache)
 {
     const uint64_t start = clock_ns();
-    plain.attention(k, y, qg, keys, values, q_gain, k_gain, k_pages, v_pages);
+    plain.attention(k, y, qg, keys, values, q_gain, k_gain, cache);
     spent[ATTENTION] += clock_ns() - start;
 }
 

@@ -49,7 +49,8 @@ typedef struct weir_adapter_choice {
 /* Writes a checkpoint of m with the adapters added into the weights, W + s B A, into the
  * folder `dir`, which must not exist: weights in m's own types, and the JSON and template files
  * beside m's weights.  Files appear whole (temporary file, fsync, rename), config.json last.
- * WEIR_UNSUPPORTED names the first tensor that is not F32, F16 or BF16 where one has to change. */
+ * WEIR_UNSUPPORTED names the first tensor that is not F32, F16 or BF16 where one has to change;
+ * GGUF files are not merged. */
 WEIR_API weir_status weir_model_merge(const weir_model *m, const weir_adapter_choice *adapters, size_t n,
                                       const char *dir, weir_error *err);
 

@@ -12,16 +12,19 @@
 typedef struct weir_engine weir_engine;
 
 typedef struct weir_engine_options {
-    size_t      size;          /* sizeof(weir_engine_options): the struct may grow */
-    const char *device;        /* "cpu"; NULL picks the fastest present */
-    const char *isa;           /* "scalar", "avx2", "avx512", "neon"; NULL: the best this CPU has */
-    const char *kv;            /* format of cached keys and values: "bf16" (NULL) or "f32" */
-    uint32_t    threads;       /* 0: one per physical core */
-    uint32_t    max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
-    uint32_t    max_sequences; /* sequences alive at once; 0: 1 */
-    uint32_t    chunk;         /* most prompt tokens in one step; 0: 256 */
-    uint64_t    memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
-    uint64_t    pool_context;  /* positions that all sequences together have at least; 0: max_sequences * max_context */
+    size_t      size;       /* sizeof(weir_engine_options): the struct may grow */
+    const char *device;     /* "cpu"; NULL picks the fastest present */
+    const char *isa;        /* "scalar", "avx2", "avx512", "neon"; NULL: the best this CPU has */
+    const char *kv;         /* form of cached keys and values: "bf16" (NULL), "affine8", ... (docs/CLI.md, --kv) */
+    const char *kv_config;  /* a file with the form of every layer (docs/CLI.md), instead of kv; NULL: that of the
+                               model's directory if it has one and kv is NULL */
+    uint32_t kv_start;      /* the first positions of a sequence stay bf16 where kv says affine; rounded up to 256 */
+    uint32_t threads;       /* 0: one per physical core */
+    uint32_t max_context;   /* positions a sequence may have; 0: what the model was made for, capped by memory */
+    uint32_t max_sequences; /* sequences alive at once; 0: 1 */
+    uint32_t chunk;         /* most prompt tokens in one step; 0: 256 */
+    uint64_t memory_limit;  /* bytes for weights, caches and workspaces; 0: what the machine has */
+    uint64_t pool_context;  /* positions that all sequences together have at least; 0: max_sequences * max_context */
 
     /* Prefix cache of requests: bytes of memory (0: none; WEIR_CACHE_AUTO: up to an eighth
      * of the memory, at most 8 GB), and a directory with its bytes (0: 32 GB) for what is
@@ -62,7 +65,8 @@ WEIR_API weir_status weir_engine_open(weir_engine **out, const weir_model *m, co
 WEIR_API void weir_engine_close(weir_engine *e);
 
 typedef struct weir_engine_info {
-    const char *device, *isa, *kv; /* static strings */
+    const char *device, *isa; /* static strings */
+    const char *kv;           /* as in the options, or "mixed"; lives as long as the engine */
     uint32_t    threads, max_context, max_sequences, chunk;
     uint64_t    pool_context;
     const char *draft; /* "off", "mtp", "ngram", "model"; static */
@@ -75,15 +79,17 @@ WEIR_API void weir_engine_get_info(const weir_engine *e, weir_engine_info *out);
  * weir_engine_open uses it too. */
 typedef struct weir_fit {
     uint64_t weights_bytes;            /* the stored weights, plus what is converted at load */
-    uint64_t kv_bytes_per_token;       /* of one sequence */
+    uint64_t kv_bytes_per_token;       /* of one sequence, behind kv_start */
+    uint64_t kv_start_bytes;           /* keys and values of all positions before kv_start, of one sequence */
     uint64_t state_bytes_per_sequence; /* convolution tails and recurrent state, twice with drafts */
     uint64_t snapshot_bytes;           /* of one place in the prefix cache to continue from */
     uint64_t cache_bytes;              /* what the prefix cache takes of cache_memory */
     uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
     uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
     uint64_t adapter_bytes;            /* adapters, and the workspace that they need */
-    uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences *
-                             state; 4: the token ids */
+    uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences * state;
+                             4: the token ids.  Positions before kv_start count
+                             max_sequences * kv_start_bytes in place of kv */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;

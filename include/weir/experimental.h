@@ -6,7 +6,7 @@
 
 /* A model with random weights made in memory, for measuring.  `shape`: "0.8b",
  * "2b", "4b", "9b", "27b", "35b-a3b"; `format`: "bf16", "f16", "f32", "affine4",
- * "affine8".  It has no tokenizer. */
+ * "affine8", or GGML's "q4_0", "q8_0", "q4_k", "q5_k", "q6_k".  It has no tokenizer. */
 WEIR_API weir_status weir_model_random(weir_model **out, const char *shape, const char *format, uint64_t seed,
                                        weir_error *err);
 
@@ -35,8 +35,9 @@ typedef struct weir_verify_options {
     uint64_t    max_schedules;  /* 0: as many as the budget allows */
     uint64_t    seed;           /* the same seed draws the same schedules, as far as time allows */
     uint32_t    max_length;     /* of a sequence: 32 and up; 0: past the border of attention's partitions */
-    const char *kv;             /* as in weir_engine_options */
     const char *scratch;        /* where a folder for files is made, and removed in the end; NULL: /tmp */
+    const char *kv, *kv_config; /* as in weir_engine_options, */
+    uint32_t    kv_start;       /* this too */
 } weir_verify_options;
 
 #define WEIR_VERIFY_OPTIONS_INIT \

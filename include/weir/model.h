@@ -12,8 +12,9 @@
 
 typedef struct weir_model weir_model;
 
-/* Opens the checkpoint at `path`: a directory in Hugging Face or MLX form, or
- * one .safetensors file beside its config.json.
+/* Opens the checkpoint at `path`: a directory in Hugging Face or MLX form,
+ * one .safetensors file beside its config.json, or a GGUF file, which brings its
+ * own tokenizer and chat template.
  *
  * On WEIR_OK the caller owns *out and releases it with weir_model_close().
  * Otherwise *out is NULL and `err` names the file and the field or tensor,
@@ -30,7 +31,7 @@ WEIR_API void weir_model_close(weir_model *m);
 typedef struct weir_model_info {
     const char *path;          /* as opened */
     const char *model_type;    /* "qwen3_5", "qwen3_5_moe", ... */
-    const char *layout;        /* "huggingface" or "mlx": how norms and convolutions are stored */
+    const char *layout;        /* "huggingface", "mlx" or "gguf": how norms, decays and convolutions are stored */
     const char *weight_format; /* the format of the largest layer weight, "bf16", "affine4 g64", ... */
     bool        moe, tied_head, has_mtp, has_vision, has_tokenizer, has_chat_template;
     uint32_t    n_layers, n_attention_layers; /* the others are gated DeltaNet */

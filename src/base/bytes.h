@@ -1,4 +1,4 @@
-/* base/bytes.h - little-endian loads from any address. */
+/* base/bytes.h - little-endian loads and stores at any address. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -14,6 +14,11 @@ static inline uint16_t load_u16(const void *p)
     uint16_t v;
     memcpy(&v, p, sizeof v);
     return v;
+}
+
+static inline void store_u16(void *p, uint16_t v)
+{
+    memcpy(p, &v, sizeof v);
 }
 
 static inline uint32_t load_u32(const void *p)

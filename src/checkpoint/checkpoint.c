@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "checkpoint/convention.h"
+#include "checkpoint/gguf_model.h"
 #include "checkpoint/names.h"
 #include "checkpoint/shards.h"
 
@@ -13,14 +14,15 @@
 
 typedef struct entry {
     checkpoint_tensor view;
-    char             *owned; /* in memory: the name */
+    char             *owned; /* the name, where it is no part of a file's */
 } entry;
 
 struct checkpoint {
     char                 *path;
     config                cfg;
     checkpoint_convention convention;
-    shards                shards; /* all zero in memory */
+    shards                shards;         /* all zero in memory and with GGUF */
+    gguf_set              gguf, gguf_mtp; /* all zero without */
     bool                  in_memory;
     bool                  skipped[CHECKPOINT_PARTS];
     size_t                n, cap;
@@ -109,6 +111,103 @@ static weir_status index_tensors(checkpoint *c, weir_error *err)
     return check_unique(c, err);
 }
 
+/* ---- GGUF ---- */
+
+static weir_status add_gguf_tensor(checkpoint *c, const gguf *file, const gguf_tensor *t, weir_error *err)
+{
+    char               name[GGUF_MAX_CANONICAL];
+    entry             *e = &c->entries[c->n];
+    checkpoint_tensor *v = &e->view;
+    *v                   = (checkpoint_tensor){.part      = gguf_canonical(t->name, c->cfg.n_layers, name),
+                                               .raw_name  = t->name,
+                                               .file      = file->path,
+                                               .type      = t->type,
+                                               .type_name = t->type_name,
+                                               .rank      = t->rank,
+                                               .data      = file->data + t->begin,
+                                               .bytes     = t->bytes};
+    memcpy(v->shape, t->shape, sizeof t->shape);
+    e->owned = mem_strdup(name);
+    if (e->owned == NULL) return no_memory(c, err);
+    v->name = e->owned;
+    gguf_canonical_shape(v);
+    c->n++;
+    return WEIR_OK;
+}
+
+/* All tensors, of a file beside the model's those of the MTP head alone: the
+ * rest of it is there once more for programs that load it by itself. */
+static weir_status add_gguf_tensors(checkpoint *c, const gguf_set *s, bool beside, weir_error *err)
+{
+    for (size_t f = 0; f < s->n; f++)
+        for (size_t i = 0; i < s->files[f].n_tensors; i++) {
+            char               name[GGUF_MAX_CANONICAL];
+            const gguf_tensor *t = &s->files[f].tensors[i];
+            if (beside && gguf_canonical(t->name, c->cfg.n_layers, name) != CHECKPOINT_MTP) continue;
+            TRY(add_gguf_tensor(c, &s->files[f], t, err));
+        }
+    return WEIR_OK;
+}
+
+static size_t count_gguf(const gguf_set *s)
+{
+    size_t n = 0;
+    for (size_t f = 0; f < s->n; f++) n += s->files[f].n_tensors;
+    return n;
+}
+
+/* An MTP head without a norm of its own before the output uses the trunk's. */
+static weir_status share_norm(checkpoint *c, weir_error *err)
+{
+    const entry *norm = find_entry(c, CHECKPOINT_TRUNK, "norm.weight");
+    if (norm == NULL || find_entry(c, CHECKPOINT_MTP, "fc.weight") == NULL ||
+        find_entry(c, CHECKPOINT_MTP, "norm.weight") != NULL)
+        return WEIR_OK;
+    entry shared = *norm;
+    shared.owned = mem_strdup(norm->view.name);
+    if (shared.owned == NULL) return no_memory(c, err);
+    shared.view.name   = shared.owned;
+    shared.view.part   = CHECKPOINT_MTP;
+    c->entries[c->n++] = shared;
+    qsort(c->entries, c->n, sizeof c->entries[0], by_part_and_name);
+    return WEIR_OK;
+}
+
+/* A head beside the model must be this model's. */
+static weir_status read_gguf_mtp(checkpoint *c, weir_error *err)
+{
+    config beside;
+    TRY(gguf_set_open_mtp(&c->gguf_mtp, c->path, err));
+    if (c->gguf_mtp.n == 0) return WEIR_OK;
+    TRY(gguf_read_config(&beside, &c->gguf_mtp, err));
+    const bool same = beside.mtp_layers > 0 && beside.n_layers == c->cfg.n_layers &&
+                      beside.hidden_size == c->cfg.hidden_size && beside.vocab_size == c->cfg.vocab_size;
+    c->cfg.mtp_layers = beside.mtp_layers;
+    config_free(&beside);
+    if (same) return WEIR_OK;
+    return status_fail(err, WEIR_FORMAT,
+                       "%s: expected the MTP head of %s, found another number of layers, width or vocabulary",
+                       c->gguf_mtp.files[0].path, c->path);
+}
+
+static weir_status open_gguf(checkpoint *c, weir_error *err)
+{
+    TRY(gguf_set_open(&c->gguf, c->path, err));
+    TRY(gguf_read_config(&c->cfg, &c->gguf, err));
+    if (c->cfg.mtp_layers == 0) TRY(read_gguf_mtp(c, err));
+    c->cap     = count_gguf(&c->gguf) + count_gguf(&c->gguf_mtp) + 1; /* and a shared norm */
+    c->entries = mem_zalloc(c->cap, sizeof c->entries[0]);
+    if (c->entries == NULL) return no_memory(c, err);
+    TRY(add_gguf_tensors(c, &c->gguf, false, err));
+    TRY(add_gguf_tensors(c, &c->gguf_mtp, true, err));
+    qsort(c->entries, c->n, sizeof c->entries[0], by_part_and_name);
+    TRY(check_unique(c, err));
+    TRY(share_norm(c, err));
+    return convention_gguf(&c->convention, c, err);
+}
+
+/* ---- opening ---- */
+
 static void skip_unwanted(checkpoint *c)
 {
     c->skipped[CHECKPOINT_VISION] = true;
@@ -126,12 +225,17 @@ static checkpoint *new_checkpoint(const char *path)
     return NULL;
 }
 
-static weir_status open_parts(checkpoint *c, weir_error *err)
+static weir_status open_shards(checkpoint *c, weir_error *err)
 {
     TRY(shards_open(&c->shards, c->path, err));
     TRY(config_load(&c->cfg, c->shards.dir, err));
     TRY(index_tensors(c, err));
-    TRY(convention_detect(&c->convention, c, err));
+    return convention_detect(&c->convention, c, err);
+}
+
+static weir_status open_parts(checkpoint *c, weir_error *err)
+{
+    TRY(gguf_recognise(c->path) ? open_gguf(c, err) : open_shards(c, err));
     skip_unwanted(c);
     return WEIR_OK;
 }
@@ -171,13 +275,17 @@ static weir_status describe(checkpoint_tensor *v, dtype type, uint32_t rank, con
 {
     if ((unsigned)type >= DTYPE_COUNT || rank > CHECKPOINT_MAX_RANK)
         return status_fail(err, WEIR_INVALID, "memory: expected a known type and rank up to %d", CHECKPOINT_MAX_RANK);
-    v->type      = type;
-    v->type_name = dtype_table[type].name;
-    v->rank      = rank;
-    v->bytes     = dtype_table[type].bytes;
+    v->type              = type;
+    v->type_name         = dtype_table[type].name;
+    v->rank              = rank;
+    v->bytes             = dtype_table[type].bytes;
+    const uint32_t block = dtype_table[type].elements;
+    if (block > 1 && (rank == 0 || shape[rank - 1] % block != 0))
+        return status_fail(err, WEIR_INVALID, "memory: shape: expected rows of whole blocks of %u", block);
     for (uint32_t i = 0; i < rank; i++) {
         v->shape[i] = shape[i];
-        if (__builtin_mul_overflow(v->bytes, shape[i], &v->bytes) || v->bytes > PTRDIFF_MAX)
+        if (__builtin_mul_overflow(v->bytes, i + 1 < rank ? shape[i] : shape[i] / block, &v->bytes) ||
+            v->bytes > PTRDIFF_MAX)
             return status_fail(err, WEIR_INVALID, "memory: shape: expected a product that fits into memory");
     }
     return WEIR_OK;
@@ -218,13 +326,16 @@ weir_status checkpoint_add(checkpoint *c, checkpoint_part part, const char *name
 void checkpoint_close(checkpoint *c)
 {
     if (c == NULL) return;
-    for (size_t i = 0; c->in_memory && i < c->n; i++) {
-        mem_pages_free((void *)(uintptr_t)c->entries[i].view.data, (size_t)c->entries[i].view.bytes);
+    for (size_t i = 0; i < c->n; i++) {
+        const checkpoint_tensor *v = &c->entries[i].view;
+        if (c->in_memory) mem_pages_free((void *)(uintptr_t)v->data, (size_t)v->bytes);
         mem_free(c->entries[i].owned);
     }
     mem_free(c->entries);
     config_free(&c->cfg);
     shards_close(&c->shards);
+    gguf_set_close(&c->gguf);
+    gguf_set_close(&c->gguf_mtp);
     mem_free(c->path);
     mem_free(c);
 }
@@ -237,6 +348,11 @@ const config *checkpoint_config(const checkpoint *c)
 const checkpoint_convention *checkpoint_conventions(const checkpoint *c)
 {
     return &c->convention;
+}
+
+const gguf *checkpoint_gguf(const checkpoint *c)
+{
+    return c->gguf.n != 0 ? &c->gguf.files[0] : NULL;
 }
 
 const char *checkpoint_path(const checkpoint *c)
@@ -285,8 +401,8 @@ weir_status checkpoint_require(const checkpoint *c, checkpoint_part part, const 
         return status_fail(err, WEIR_FORMAT, "%s: %s%s: expected the tensor, found none", c->path, part_prefix(part),
                            name);
     if (t->type == DTYPE_COUNT)
-        return status_fail(err, WEIR_UNSUPPORTED, "%s: %s: dtype: expected a known type, found %s", t->file,
-                           t->raw_name, t->type_name);
+        return status_fail(err, WEIR_UNSUPPORTED, "%s: %s: dtype: expected %s, found %s", t->file, t->raw_name,
+                           c->gguf.n != 0 ? gguf_usable_types() : "a known type", t->type_name);
     if (rank >= 0 && (t->rank != (uint32_t)rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape) != 0))
         return wrong_shape(t, (uint32_t)rank, shape, err);
     *out = t;

@@ -12,13 +12,15 @@
  *
  * Companions of quantised weights (….scales, ….biases) and the layouts of
  * experts (experts.gate_up_proj, switch_mlp.*, experts.7.up_proj.weight) keep
- * their names.  Every file is untrusted; no number in it can make a view reach
- * outside the mapping.  One thread at a time. */
+ * their names; those of GGUF files are named like switch_mlp.*.  Every file is
+ * untrusted; no number in it can make a view reach outside the mapping.  One
+ * thread at a time. */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
 #include "base/dtype.h"
 #include "checkpoint/config.h"
+#include "checkpoint/gguf.h"
 
 enum { CHECKPOINT_MAX_RANK = 8 };
 
@@ -50,11 +52,13 @@ typedef struct checkpoint_convention {
     bool conv_channel_last;  /* conv1d.weight is [C,K,1]; else [C,1,K].  Same order of the C*K numbers */
     bool has_mtp;            /* MTP tensors are there */
     bool mtp_gain_minus_one; /* all of MTP's norm gains are stored as gamma - 1 */
+    bool decay_is_rate;      /* A_log holds -exp(A_log): the file is GGUF */
 } checkpoint_convention;
 
 typedef struct checkpoint checkpoint;
 
-/* Opens `path`: a directory, or one .safetensors file beside its config.json.
+/* Opens `path`: a directory, one .safetensors file beside its config.json, or
+ * a GGUF file (any one of a split model's), which needs nothing beside it.
  * On failure *out is NULL and err names file, tensor, expected and found. */
 weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err);
 
@@ -70,6 +74,9 @@ weir_status checkpoint_add(checkpoint *c, checkpoint_part part, const char *name
                            const uint64_t *shape, void *data, weir_error *err);
 
 void checkpoint_close(checkpoint *c); /* NULL is allowed */
+
+/* The file with the metadata of a GGUF checkpoint; NULL for another.  Borrowed until close. */
+const gguf *checkpoint_gguf(const checkpoint *c);
 
 /* Borrowed until close. */
 const config                *checkpoint_config(const checkpoint *c);

@@ -96,7 +96,8 @@ typedef struct config {
 
     uint32_t linear_n_key_heads, linear_n_value_heads; /* value heads a multiple of key heads */
     uint32_t linear_key_dim, linear_value_dim;         /* of one head */
-    uint32_t conv_kernel;                              /* 2..16 */
+    bool     linear_heads_tiled; /* value head h reads key head h mod key heads; else h div (value / key heads) */
+    uint32_t conv_kernel;        /* 2..16 */
 
     config_rope rope;
 

@@ -184,3 +184,31 @@ weir_status convention_detect(checkpoint_convention *out, const checkpoint *c, w
     out->mtp_gain_minus_one = form == GAIN_MINUS_ONE;
     return WEIR_OK;
 }
+
+/* -exp(A_log) is never positive, A_log is so for most heads. */
+static weir_status check_rates(const checkpoint_tensor *t, weir_error *err)
+{
+    if (t->type != DTYPE_F32 && t->type != DTYPE_F16 && t->type != DTYPE_BF16) return WEIR_OK; /* refused when bound */
+    for (uint64_t i = 0; t->rank == 1 && i < t->shape[0] && i < CONFIG_MAX_HEADS; i++)
+        if (!(element(t, i) <= 0.0))
+            return status_fail(err, WEIR_FORMAT, "%s: %s: expected decay rates -exp(A_log), found %g", t->file,
+                               t->raw_name, element(t, i));
+    return WEIR_OK;
+}
+
+weir_status convention_gguf(checkpoint_convention *out, const checkpoint *c, weir_error *err)
+{
+    double mean;
+    *out = (checkpoint_convention){.decay_is_rate = true};
+    for (size_t i = 0; i < checkpoint_count(c); i++) {
+        const checkpoint_tensor *t = checkpoint_at(c, i);
+        if (t->part == CHECKPOINT_TRUNK && ends_in(t->name, ".linear_attn.A_log")) TRY(check_rates(t, err));
+    }
+    TRY(mean_of_part(c, CHECKPOINT_TRUNK, &mean, err));
+    if (form_of(mean, one_low, one_high) == GAIN_MINUS_ONE)
+        return status_fail(err, WEIR_FORMAT,
+                           "%s: norm gains: expected gamma, with a mean near 1, found a mean of %.3f as of gamma - 1",
+                           checkpoint_path(c), mean);
+    out->has_mtp = checkpoint_config(c)->mtp_layers > 0 && has_part(c, CHECKPOINT_MTP);
+    return WEIR_OK;
+}

@@ -9,4 +9,9 @@
  * not decide. */
 weir_status convention_detect(checkpoint_convention *out, const checkpoint *c, weir_error *err);
 
+/* The one form of GGUF files: gains are gamma, A_log is -exp(A_log), kernels are
+ * [C,1,K].  WEIR_FORMAT when the values say that a writer left out one of these
+ * conversions. */
+weir_status convention_gguf(checkpoint_convention *out, const checkpoint *c, weir_error *err);
+
 #endif

@@ -28,7 +28,7 @@ static const struct {
 static uint32_t type_bits(const char *name, dtype *type)
 {
     for (int i = 0; i < DTYPE_COUNT; i++)
-        if (strcmp(name, dtype_table[i].name) == 0) {
+        if (dtype_table[i].elements == 1 && strcmp(name, dtype_table[i].name) == 0) {
             *type = (dtype)i;
             return 8u * dtype_table[i].bytes;
         }

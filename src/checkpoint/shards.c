@@ -290,6 +290,15 @@ weir_status shards_open(shards *out, const char *path, weir_error *err)
     return st;
 }
 
+weir_status shards_check_file(const char *path, weir_error *err)
+{
+    char *dir = directory_of(path);
+    if (dir == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", path);
+    const weir_status st = check_link(dir, path, err);
+    mem_free(dir);
+    return st;
+}
+
 void shards_close(shards *s)
 {
     for (size_t i = 0; i < s->n; i++) safetensors_close(&s->files[i]);

@@ -17,4 +17,8 @@ typedef struct shards {
 weir_status shards_open(shards *out, const char *path, weir_error *err);
 void        shards_close(shards *s); /* all zero is allowed */
 
+/* WEIR_FORMAT when the file is a link that leads out of its folder, unless to
+ * the blobs of the download cache. */
+weir_status shards_check_file(const char *path, weir_error *err);
+
 #endif

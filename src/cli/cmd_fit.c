@@ -16,19 +16,22 @@ static const arg_group *const groups[]  = {&fit_group,     &options_adapters, &o
 
 static int print_json(const weir_fit *f)
 {
-    return cli_print_json(json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "weights_bytes", (json_int_t)f->weights_bytes,
-        "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "state_bytes_per_sequence",
-        (json_int_t)f->state_bytes_per_sequence, "snapshot_bytes", (json_int_t)f->snapshot_bytes, "cache_bytes",
-        (json_int_t)f->cache_bytes, "draft_bytes", (json_int_t)f->draft_bytes, "adapter_bytes",
-        (json_int_t)f->adapter_bytes, "workspace_bytes", (json_int_t)f->workspace_bytes, "total_bytes",
-        (json_int_t)f->total_bytes, "max_context", (json_int_t)f->max_context, "fits", f->fits));
+    return cli_print_json(
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "weights_bytes",
+                  (json_int_t)f->weights_bytes, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
+                  "kv_start_bytes", (json_int_t)f->kv_start_bytes, "state_bytes_per_sequence",
+                  (json_int_t)f->state_bytes_per_sequence, "snapshot_bytes", (json_int_t)f->snapshot_bytes,
+                  "cache_bytes", (json_int_t)f->cache_bytes, "draft_bytes", (json_int_t)f->draft_bytes, "adapter_bytes",
+                  (json_int_t)f->adapter_bytes, "workspace_bytes", (json_int_t)f->workspace_bytes, "total_bytes",
+                  (json_int_t)f->total_bytes, "max_context", (json_int_t)f->max_context, "fits", f->fits));
 }
 
 static int print_table(const weir_fit *f)
 {
     (void)printf("weights             %12.1f MB\n", (double)f->weights_bytes * 1e-6);
     (void)printf("keys and values     %12.1f kB a token\n", (double)f->kv_bytes_per_token * 1e-3);
+    if (f->kv_start_bytes > 0)
+        (void)printf("  those at the start%11.1f MB a sequence\n", (double)f->kv_start_bytes * 1e-6);
     (void)printf("recurrent state     %12.1f MB a sequence\n", (double)f->state_bytes_per_sequence * 1e-6);
     (void)printf("prefix cache        %12.1f MB, of %.1f MB a place to go on from\n", (double)f->cache_bytes * 1e-6,
                  (double)f->snapshot_bytes * 1e-6);

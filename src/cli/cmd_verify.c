@@ -76,6 +76,8 @@ static int verify(const options *o)
     opt.seed                = seed;
     opt.kv                  = o->kv;
     opt.scratch             = scratch();
+    opt.kv_config           = o->kv_config;
+    opt.kv_start            = o->kv_start;
     weir_verify_result r;
     const weir_status  st      = weir_verify(s.model, &opt, on_progress, &w, &r, &err);
     const double       seconds = (double)(clock_ns() - start) * 1e-9;

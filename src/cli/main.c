@@ -34,8 +34,8 @@ static int help(void)
                  weir_version());
     for (size_t i = 0; i < N_COMMANDS; i++) (void)printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     (void)printf("  %-10s %s\n\n", "help", "show this text, or a command's");
-    (void)printf("MODEL is a directory, a .safetensors file, or ORG/NAME in the local Hugging Face\n"
-                 "cache.  Commands that can do without it take the bundled demo model.\n\n"
+    (void)printf("MODEL is a directory, a .safetensors or .gguf file, or ORG/NAME in the local Hugging\n"
+                 "Face cache.  Commands that can do without it take the bundled demo model.\n\n"
                  "Exit codes: 0 success, 1 failed, 2 wrong usage, 3 bad input file, 4 out of memory.\n"
                  "`weir help COMMAND` tells more.\n");
     return cli_flush();

@@ -11,8 +11,8 @@ typedef struct options {
     const char *model; /* as written; NULL: the bundled demo model */
 
     /* common */
-    uint32_t    threads, ctx, chunk; /* 0: the library's choice */
-    const char *isa, *device, *kv;
+    uint32_t    threads, ctx, chunk, kv_start; /* 0: the library's choice */
+    const char *isa, *device, *kv, *kv_config;
     uint64_t    seed;
     double      memory; /* GB it may take; 0: what the machine has */
     bool        seed_given, json, quiet, help;

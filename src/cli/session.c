@@ -106,6 +106,8 @@ weir_engine_options session_engine_options(const session *s, const options *o, u
     e.device              = o->device;
     e.isa                 = o->isa;
     e.kv                  = o->kv;
+    e.kv_config           = o->kv_config;
+    e.kv_start            = o->kv_start;
     e.threads             = o->threads;
     e.max_context         = o->ctx != 0 ? o->ctx : context;
     e.chunk               = o->chunk;

@@ -3,6 +3,7 @@
 
 #include "engine/batch.h"
 #include "engine/draft_length.h"
+#include "engine/kv_config.h"
 #include "engine/ngram.h"
 #include "kernels/open.h"
 
@@ -57,16 +58,15 @@ static weir_status range(const char *name, uint64_t value, uint64_t max, weir_er
                        (unsigned long long)value);
 }
 
-static weir_status read_kv(plan *p, weir_error *err)
+/* What is said wins over the file of the model's directory. */
+static weir_status read_kv(plan *p, const weir_model *m, weir_error *err)
 {
-    const char *kv = p->opt.kv;
-    if (kv == NULL || strcmp(kv, "bf16") == 0)
-        p->kv = K_KV_BF16;
-    else if (strcmp(kv, "f32") == 0)
-        p->kv = K_KV_F32;
-    else
-        return status_fail(err, WEIR_INVALID, "kv: expected bf16 or f32, found \"%s\"", kv);
-    return WEIR_OK;
+    const char *name = p->opt.kv, *file = p->opt.kv_config;
+    if (name != NULL && file != NULL)
+        return status_fail(err, WEIR_INVALID, "kv: expected either a form or a kv_config, found both");
+    if (name == NULL && file == NULL) file = m->kv_config;
+    if (file != NULL) return kv_config_load(&p->kv, file, checkpoint_config(m->c), p->config.mtp, err);
+    return kv_forms_named(&p->kv, name, model_cached_layers(&p->config), p->config.attention.head_dim, err);
 }
 
 static weir_status read_draft(plan *p, const weir_model *m, weir_error *err)
@@ -104,6 +104,13 @@ static uint32_t decode_rows_of(uint32_t sequences, uint32_t drafts)
     return sequences > MAX_DECODE_ROWS ? sequences : MAX_DECODE_ROWS;
 }
 
+/* Whole blocks of the prefix cache: its entries have pages of one kind. */
+static uint32_t early_pages(const plan *p)
+{
+    enum { PAGES = PREFIX_BLOCK / K_PAGE };
+    return (uint32_t)(pages_of(p->opt.kv_start) + PAGES - 1) / PAGES * PAGES;
+}
+
 static void size_state(plan *p)
 {
     const model_config      *c = &p->config;
@@ -115,13 +122,16 @@ static void size_state(plan *p)
                                                       .attention_layers = model_cached_layers(c),
                                                       .tail_bytes       = (d->conv_kernel - 1) * C * sizeof(float),
                                                       .recurrent_bytes  = V * d->key_dim * sizeof(float),
-                                                      .page_bytes  = (uint64_t)a->kv_heads * K_PAGE * a->head_dim * (p->kv == K_KV_F32 ? 4 : 2),
-                                                      .carry_bytes = c->mtp ? MTP_LAG * c->hidden_size * sizeof(float) : 0,
-                                                      .channel_bytes = C * sizeof(float),
-                                                      .gate_bytes    = d->value_heads * sizeof(float),
-                                                      .max_sequences = p->opt.max_sequences,
-                                                      .windows       = windows ? p->opt.max_sequences : 0,
-                                                      .recorded_rows = windows ? p->decode_rows : 0};
+                                                      .kv_heads         = a->kv_heads,
+                                                      .head_dim         = a->head_dim,
+                                                      .kv               = p->kv.layer,
+                                                      .early            = early_pages(p),
+                                                      .carry_bytes      = c->mtp ? MTP_LAG * c->hidden_size * sizeof(float) : 0,
+                                                      .channel_bytes    = C * sizeof(float),
+                                                      .gate_bytes       = d->value_heads * sizeof(float),
+                                                      .max_sequences    = p->opt.max_sequences,
+                                                      .windows          = windows ? p->opt.max_sequences : 0,
+                                                      .recorded_rows    = windows ? p->decode_rows : 0};
 }
 
 weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *opt, weir_error *err)
@@ -132,8 +142,8 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
         return status_fail(err, WEIR_INVALID, "weir_engine_options.size: expected %zu, found %zu", sizeof *opt,
                            opt->size);
     *p = (plan){.opt = *opt};
-    TRY(read_kv(p, err));
     TRY(range("max_context", opt->max_context, MAX_CONTEXT, err));
+    TRY(range("kv_start", opt->kv_start, MAX_CONTEXT, err));
     TRY(range("max_sequences", opt->max_sequences, MAX_SEQUENCES, err));
     TRY(range("chunk", opt->chunk, MAX_CHUNK, err));
     TRY(range("max_drafts", opt->max_drafts, MAX_DRAFTS, err));
@@ -145,8 +155,12 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
     if (p->opt.cache_disk == 0) p->opt.cache_disk = default_cache_disk;
     TRY(read_draft(p, m, err));
     TRY(adapters_check(opt->adapters, opt->n_adapters, m, err));
-    p->budget      = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
-    p->config      = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
+    p->budget = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
+    p->config = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
+    TRY(read_kv(p, m, err));
+    if (p->opt.kv_start != 0 && !kv_forms_coded(&p->kv))
+        return status_fail(err, WEIR_INVALID, "kv_start: expected 0 where keys and values are not in codes, found %u",
+                           p->opt.kv_start);
     p->decode_rows = decode_rows_of(p->opt.max_sequences, p->opt.max_drafts);
     p->max_rows    = p->opt.chunk + p->decode_rows;
     size_state(p);
@@ -158,13 +172,15 @@ weir_status plan_drafter(plan *out, const plan *p, weir_error *err)
     weir_engine_options o = p->opt;
     o.draft               = "off";
     o.draft_model         = NULL;
+    o.kv_config           = NULL; /* which counts the other model's layers */
     o.max_drafts          = 0;
     o.adapters            = NULL;
     o.n_adapters          = 0;
     o.cache_memory        = 0;
     o.cache_dir           = NULL;
     o.memory_limit        = UINT64_MAX; /* counted as a part of the whole */
-    TRY(plan_make(out, p->opt.draft_model, &o, err));
+    const weir_status st  = plan_make(out, p->opt.draft_model, &o, err);
+    if (st != WEIR_OK) return status_prefix(err, st, "draft_model");
     out->state.windows = p->opt.max_sequences; /* it guesses aside */
     return WEIR_OK;
 }
@@ -186,7 +202,6 @@ k_limits plan_kernel_limits(const plan *p, uint32_t max_positions, const double 
                       .expert_cols       = c->expert_size,
                       .attention         = c->attention,
                       .delta             = c->delta,
-                      .kv                = p->kv,
                       .inv_freq          = inv_freq,
                       .rope_scale        = rope_scale};
 }
@@ -237,10 +252,14 @@ static weir_status draft_bytes(const plan *p, const kernels *k, uint32_t context
 static weir_status fit_at(plan *p, const weir_model *m, const kernels *k, uint32_t context, weir_fit *out,
                           weir_error *err)
 {
-    const uint64_t n       = p->opt.max_sequences;
-    const uint64_t pool    = p->opt.pool_context != 0 ? p->opt.pool_context / K_PAGE + n : mul64(n, pages_of(context));
+    const uint64_t n    = p->opt.max_sequences;
+    const uint64_t pool = p->opt.pool_context != 0 ? p->opt.pool_context / K_PAGE + n : mul64(n, pages_of(context));
+    /* Every sequence has early pages of its own; one that takes the whole pool needs no others of these. */
+    const uint64_t mine = min64(p->state.early, pages_of(context)), early = n * mine;
+    const uint64_t late    = pool - min64(pool, p->opt.pool_context != 0 ? mine : early);
     p->state.max_positions = context;
-    p->state.pages         = (uint32_t)min64(pool, UINT32_MAX);
+    p->state.pages         = (uint32_t)min64(early + late, UINT32_MAX);
+    p->state.early_pages   = (uint32_t)early;
     out->weights_bytes = m->d.weights_bytes + (p->config.mtp ? m->d.mtp_bytes : 0) + load_converted_bytes(&p->config);
     out->kv_bytes_per_token       = state_kv_bytes_per_position(&p->state);
     out->snapshot_bytes           = state_bytes_per_sequence(&p->state);
@@ -249,10 +268,12 @@ static weir_status fit_at(plan *p, const weir_model *m, const kernels *k, uint32
     out->cache_bytes              = 0;
     out->adapter_bytes            = adapters_bytes(p->opt.adapters, p->opt.n_adapters, p->max_rows);
     TRY(draft_bytes(p, k, context, &out->draft_bytes, err));
-    const uint64_t kv = mul64(pool * K_PAGE, out->kv_bytes_per_token + sizeof(uint32_t));
-    out->total_bytes  = add64(out->weights_bytes + out->workspace_bytes + mul64(n, out->state_bytes_per_sequence),
-                              add64(kv, out->draft_bytes + out->adapter_bytes));
-    out->fits         = out->total_bytes <= p->budget;
+    out->kv_start_bytes = mine * state_page_bytes_at(&p->state, 0);
+    const uint64_t kv   = add64(mul64(late * K_PAGE, out->kv_bytes_per_token), mul64(n, out->kv_start_bytes));
+    const uint64_t ids  = mul64((early + late) * K_PAGE, sizeof(uint32_t));
+    out->total_bytes    = add64(out->weights_bytes + out->workspace_bytes + mul64(n, out->state_bytes_per_sequence),
+                                add64(add64(kv, ids), out->draft_bytes + out->adapter_bytes));
+    out->fits           = out->total_bytes <= p->budget;
     return WEIR_OK;
 }
 
@@ -276,21 +297,36 @@ static weir_status longest_context(plan *p, const weir_model *m, const kernels *
     return WEIR_OK;
 }
 
+/* Pages of the prefix cache per snapshot, of them early ones: enough for prompts that share
+ * nothing, but not all. */
+enum { CACHE_PAGES = TOKENS_PER_SNAPSHOT / K_PAGE };
+static uint32_t cache_early(const plan *p)
+{
+    return (uint32_t)min64(p->state.early, CACHE_PAGES / 2);
+}
+
+static uint64_t cache_page_bytes(const plan *p)
+{
+    const uint64_t early = cache_early(p);
+    return early * state_page_bytes_at(&p->state, 0) + (CACHE_PAGES - early) * state_page_bytes(&p->state);
+}
+
 /* Snapshots and pages of the prefix cache out of `bytes`. */
 static void add_cache(plan *p, weir_fit *f, uint64_t bytes)
 {
-    enum { PAGES = TOKENS_PER_SNAPSHOT / K_PAGE, MOST_PAGES = UINT32_MAX / K_PAGE };
-    const uint64_t kv = TOKENS_PER_SNAPSHOT * f->kv_bytes_per_token, each = f->snapshot_bytes + kv;
-    const uint64_t most = p->state.pages < MOST_PAGES ? (MOST_PAGES - p->state.pages) / PAGES : 0;
+    enum { MOST_PAGES = UINT32_MAX / K_PAGE };
+    const uint64_t kv = cache_page_bytes(p), each = f->snapshot_bytes + kv;
+    const uint64_t most = p->state.pages < MOST_PAGES ? (MOST_PAGES - p->state.pages) / CACHE_PAGES : 0;
     p->snapshots        = (uint32_t)min64(bytes / each, most);
     /* What the tree needs to keep its books is a part of it. */
     for (const uint32_t pages = p->state.pages; p->snapshots > 0; p->snapshots--) {
-        p->state.pages = pages + p->snapshots * PAGES;
+        p->state.pages = pages + p->snapshots * CACHE_PAGES;
         f->cache_bytes = prefix_tree_bytes(&p->state, p->snapshots, 0) + p->snapshots * kv;
         if (f->cache_bytes <= bytes) break;
         p->state.pages = pages;
         f->cache_bytes = 0;
     }
+    p->state.early_pages += p->snapshots * cache_early(p);
     f->total_bytes = add64(f->total_bytes, f->cache_bytes);
     f->fits        = f->total_bytes <= p->budget;
 }
@@ -309,7 +345,7 @@ weir_status plan_fit(plan *p, const weir_model *m, const kernels *k, weir_fit *o
     add_cache(p, out, automatic ? min64(reserve, left) : p->opt.cache_memory);
     if (p->opt.cache_memory != 0 && !automatic && p->snapshots == 0)
         return status_fail(err, WEIR_INVALID, "cache_memory: expected more than %llu bytes, found %llu",
-                           (unsigned long long)(out->snapshot_bytes + TOKENS_PER_SNAPSHOT * out->kv_bytes_per_token),
+                           (unsigned long long)(out->snapshot_bytes + cache_page_bytes(p)),
                            (unsigned long long)p->opt.cache_memory);
     return WEIR_OK;
 }

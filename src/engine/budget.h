@@ -5,12 +5,13 @@
 #define ENGINE_BUDGET_H
 
 #include "engine/engine_parts.h"
+#include "engine/kv_forms.h"
 
 /* The options with every default filled in, and the sizes they lead to. */
 typedef struct plan {
     weir_engine_options opt;
     draft_source        draft;
-    k_kv_format         kv;
+    kv_forms            kv; /* state.kv points into it: a plan is not copied */
     model_config        config;
     state_limits        state;
     uint32_t            decode_rows; /* of a step: last tokens of replies and drafts */

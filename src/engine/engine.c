@@ -47,7 +47,9 @@ static weir_status build_backend(weir_engine *e, const plan *p, weir_error *err)
 
 static weir_status open_cache(weir_engine *e, const plan *p, weir_error *err)
 {
-    e->page_bytes = state_page_bytes(&p->state);
+    e->page_bytes       = state_page_bytes(&p->state);
+    e->early_page_bytes = state_page_bytes_at(&p->state, 0);
+    e->early_pages      = p->state.early;
     TRY(identity_of(e->identity, p, e->source, e->k->name, err));
     if (p->snapshots == 0 && p->opt.cache_dir != NULL)
         log_line(WEIR_LOG_WARN, "cache_dir: there is no memory for a prefix cache, so nothing is kept on disk");
@@ -82,13 +84,14 @@ static weir_status build(weir_engine *e, plan *p, weir_error *err)
     TRY(check_fit(p, &fit, err));
     TRY(build_backend(e, p, err));
     TRY(build_host(e, p, err));
+    kv_forms_name(e->kv_name, &p->kv);
     e->cache_limit  = fit.cache_bytes;
     e->draft        = p->draft;
     e->fixed_drafts = p->opt.fixed_drafts;
     e->decode_rows  = p->decode_rows;
     e->info         = (weir_engine_info){.device        = e->k->name,
                                          .isa           = e->k->isa,
-                                         .kv            = p->kv == K_KV_F32 ? "f32" : "bf16",
+                                         .kv            = e->kv_name,
                                          .threads       = e->k->threads(e->k),
                                          .max_context   = p->opt.max_context,
                                          .max_sequences = p->opt.max_sequences,

@@ -5,6 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "engine/adapters.h"
 #include "engine/draft_length.h"
+#include "engine/kv_forms.h"
 #include "engine/sample.h"
 #include "load/load.h"
 #include "model/model.h"
@@ -21,6 +22,7 @@ struct weir_model {
     template        *chat;    /* NULL: none that can be used, */
     weir_error       no_chat; /* and why */
     load_description d;
+    char            *kv_config; /* path of the directory's kv_config.json; NULL: none */
     uint32_t         eos[CONFIG_MAX_EOS + 1];
     size_t           n_eos;
     uint64_t        *allowed; /* bit per id that has a token; NULL: all have */
@@ -54,17 +56,19 @@ struct weir_engine {
     work              w;
     adapter_bank      adapters;
     weir_engine_info  info;
-    k_step            step; /* in flight: a backend may look until finish() */
+    char              kv_name[KV_NAME_MAX]; /* what info.kv points to */
+    k_step            step;                 /* in flight: a backend may look until finish() */
     batch             batch;
     uint32_t         *rows; /* [max rows of a step] 0, 1, 2, ...: row lists for the head */
     void             *sample_memory;
     sample_workspace  sampler;
 
-    prefix_tree *cache;                     /* NULL: none */
-    uint64_t     cache_limit;               /* bytes of memory */
-    uint8_t      identity[STORE_KEY_BYTES]; /* of the states it makes (identity.h) */
-    uint64_t     page_bytes;                /* of all layers */
-    uint32_t     message_start;             /* the id that begins a chat message; UINT32_MAX: none */
+    prefix_tree *cache;                        /* NULL: none */
+    uint64_t     cache_limit;                  /* bytes of memory */
+    uint8_t      identity[STORE_KEY_BYTES];    /* of the states it makes (identity.h) */
+    uint64_t     page_bytes, early_page_bytes; /* of all layers, behind the early pages and there */
+    uint32_t     early_pages;                  /* of a sequence */
+    uint32_t     message_start;                /* the id that begins a chat message; UINT32_MAX: none */
     uint64_t     cache_lookups, cache_hits, cache_tokens, read_tokens;
 
     request_list waiting, active;

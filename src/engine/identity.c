@@ -48,19 +48,26 @@ static void put_storage(str *s, const checkpoint *c)
     put_form(s, "all", q->present, &q->form);
     for (size_t i = 0; i < q->n_overrides; i++)
         put_form(s, q->overrides[i].path, q->overrides[i].quantised, &q->overrides[i].form);
-    str_printf(s, "gains %d %d conv %d\n", k->gain_minus_one, k->mtp_gain_minus_one, k->conv_channel_last);
+    str_printf(s, "gains %d %d conv %d rates %d tiled %d\n", k->gain_minus_one, k->mtp_gain_minus_one,
+               k->conv_channel_last, k->decay_is_rate, checkpoint_config(c)->linear_heads_tiled);
 }
 
 /* What the engine makes of it, and how its states lie in memory. */
 static void put_engine(str *s, const plan *p, const char *backend)
 {
     const state_limits *l = &p->state;
-    str_printf(s, "weir %s numerics %d backend %s kv %s mtp %d pre-norm %d\n", weir_version(), NUMERICS_REVISION,
-               backend, p->kv == K_KV_F32 ? "f32" : "bf16", p->config.mtp, p->config.mtp && p->opt.mtp_pre_norm);
+    str_printf(s, "weir %s numerics %d backend %s mtp %d pre-norm %d\n", weir_version(), NUMERICS_REVISION, backend,
+               p->config.mtp, p->config.mtp && p->opt.mtp_pre_norm);
+    str_printf(s, "kv start %u\n", l->early);
+    for (uint32_t i = 0; i < p->kv.n; i++) {
+        char name[KV_NAME_MAX];
+        kv_layer_name(name, p->kv.layer[i]);
+        str_printf(s, "kv %u %s\n", i, name);
+    }
     str_printf(
         s, "block %d page %d layers %u %u tail %" PRIu64 " recurrent %" PRIu64 " kv %" PRIu64 " carry %" PRIu64 "\n",
-        PREFIX_BLOCK, K_PAGE, l->delta_layers, l->attention_layers, l->tail_bytes, l->recurrent_bytes, l->page_bytes,
-        l->carry_bytes);
+        PREFIX_BLOCK, K_PAGE, l->delta_layers, l->attention_layers, l->tail_bytes, l->recurrent_bytes,
+        state_page_bytes(l), l->carry_bytes);
 }
 
 /* ---- the hash ---- */

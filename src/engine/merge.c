@@ -293,6 +293,9 @@ weir_status weir_model_merge(const weir_model *m, const weir_adapter_choice *ada
     if (n == 0 || n > WEIR_MAX_ADAPTERS)
         return status_fail(err, WEIR_INVALID, "merge: expected 1 to %d adapters, found %zu", WEIR_MAX_ADAPTERS, n);
     for (size_t i = 0; i < n; i++) TRY(adapters_check(&adapters[i].adapter, 1, m, err));
+    if (checkpoint_gguf(m->c) != NULL)
+        return status_fail(err, WEIR_UNSUPPORTED, "%s: merge: expected a checkpoint of safetensors, found GGUF",
+                           checkpoint_path(m->c));
     TRY(check_tensors(&x, err));
     if (mkdir(dir, 0777) != 0) return status_fail(err, WEIR_IO, "%s: cannot make the folder: %s", dir, strerror(errno));
     weir_status st = write_file(&x, dir, err);

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "engine/engine_parts.h"
+#include "engine/gguf_text.h"
 #include "text/chat.h"
 #include "weir/experimental.h"
 
@@ -27,18 +28,30 @@ static void collect_eos(weir_model *m)
     if (c->n_eos == 0 && tokenizer_id(m->tok, "<|endoftext|>", &id)) add_eos(m, id);
 }
 
-/* tokenizer.json and the chat template, where the directory has them.  A model
+/* Only a want of memory fails the opening. */
+static weir_status keep_template_error(const weir_model *m, weir_status st, weir_error *err)
+{
+    if (st != WEIR_NO_MEMORY) return WEIR_OK;
+    if (err != NULL) *err = m->no_chat;
+    return st;
+}
+
+/* tokenizer.json and the chat template, where the directory has them; of a GGUF file
+ * its own, for a folder of such files belongs to several models.  A model
  * without a usable template still completes raw text, so why it is unusable is
  * told where a chat is asked for. */
 static weir_status open_text(weir_model *m, const char *dir, weir_error *err)
 {
+    const gguf *g = checkpoint_gguf(m->c);
+    if (g != NULL) {
+        TRY(gguf_tokenizer(&m->tok, g, err));
+        return keep_template_error(m, gguf_chat_template(&m->chat, g, &m->no_chat), err);
+    }
     char *path = path_join(dir, "tokenizer.json");
     if (path == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
     weir_status st = file_exists(path) ? tokenizer_open(&m->tok, path, err) : WEIR_OK;
     mem_free(path);
-    if (st != WEIR_OK || chat_template_load(&m->chat, dir, &m->no_chat) != WEIR_NO_MEMORY) return st;
-    if (err != NULL) *err = m->no_chat;
-    return WEIR_NO_MEMORY;
+    return st != WEIR_OK ? st : keep_template_error(m, chat_template_load(&m->chat, dir, &m->no_chat), err);
 }
 
 /* Ids below the tokenizer's size that no token has must never be drawn. */
@@ -56,9 +69,21 @@ static weir_status find_gaps(weir_model *m, weir_error *err)
     return WEIR_OK;
 }
 
+/* Read when an engine is opened, and only if it says nothing else. */
+static weir_status find_kv_config(weir_model *m, const char *dir, weir_error *err)
+{
+    m->kv_config = path_join(dir, "kv_config.json");
+    if (m->kv_config == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+    if (file_exists(m->kv_config)) return WEIR_OK;
+    mem_free(m->kv_config);
+    m->kv_config = NULL;
+    return WEIR_OK;
+}
+
 static weir_status finish_open(weir_model *m, const char *dir, weir_error *err)
 {
     if (dir != NULL) TRY(open_text(m, dir, err));
+    if (dir != NULL) TRY(find_kv_config(m, dir, err));
     const config *c = checkpoint_config(m->c);
     if (m->tok != NULL && tokenizer_size(m->tok) > c->vocab_size)
         return status_fail(err, WEIR_FORMAT, "%s: tokenizer.json: expected at most vocab_size = %u ids, found %u", dir,
@@ -116,6 +141,7 @@ void weir_model_close(weir_model *m)
     tokenizer_free(m->tok);
     template_free(m->chat);
     mem_free(m->allowed);
+    mem_free(m->kv_config);
     checkpoint_close(m->c);
     mem_free(m);
 }
@@ -133,7 +159,9 @@ void weir_model_get_info(const weir_model *m, weir_model_info *out)
     *out                            = (weir_model_info){
                                    .path               = checkpoint_path(m->c),
                                    .model_type         = c->model_type,
-                                   .layout             = cv->conv_channel_last ? "mlx" : "huggingface",
+                                   .layout             = cv->decay_is_rate       ? "gguf"
+                                                         : cv->conv_channel_last ? "mlx"
+                                                                                 : "huggingface",
                                    .weight_format      = m->d.format,
                                    .moe                = c->is_moe,
                                    .tied_head          = c->tie_word_embeddings,

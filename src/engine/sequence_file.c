@@ -36,11 +36,13 @@ static weir_status parts_new(parts *p, const weir_sequence *s, uint32_t length, 
     *p                   = (parts){.s            = s,
                                    .state_bytes  = state_size(e->st),
                                    .logits_bytes = e->m.config.vocab_size * sizeof(float),
-                                   .page         = mem_alloc(e->page_bytes, 1),
+                                   .page         = mem_alloc(e->early_page_bytes, 1), /* none is larger */
                                    .state        = mem_alloc(state_size(e->st), 1)};
     p->kv                = (store_stream){.type        = SECTION_KV,
                                           .n           = (length + K_PAGE - 1) / K_PAGE,
                                           .piece_bytes = e->page_bytes,
+                                          .n_first     = e->early_pages,
+                                          .first_bytes = e->early_page_bytes,
                                           .piece       = p->page,
                                           .user        = p};
     if (p->page != NULL && p->state != NULL) return WEIR_OK;
@@ -74,7 +76,7 @@ static weir_status save(const weir_sequence *s, parts *p, const char *path, weir
                      .tokens     = sequence_tokens(s->q),
                      .n_sections = 3,
                      .sections   = {{SECTION_STATE, p->state_bytes, p->state},
-                                    {SECTION_KV, p->kv.n * p->kv.piece_bytes, NULL},
+                                    {SECTION_KV, store_stream_bytes(&p->kv), NULL},
                                     {SECTION_LOGITS, p->logits_bytes, s->logits}}};
     TRY(store_key(f.key, f.parent, f.tokens, f.n_tokens, err));
     uint8_t namespace[STORE_KEY_BYTES];

@@ -13,6 +13,8 @@ static weir_engine_options options_of(const verifier *v, draft_source draft)
         [DRAFT_OFF] = "off", [DRAFT_MTP] = "mtp", [DRAFT_NGRAM] = "ngram", [DRAFT_MODEL] = "model"};
     weir_engine_options o = WEIR_ENGINE_OPTIONS_INIT;
     o.kv                  = v->opt.kv;
+    o.kv_config           = v->opt.kv_config;
+    o.kv_start            = v->opt.kv_start;
     o.max_context         = v->opt.max_length + VERIFY_DETOUR;
     o.max_sequences       = v->sequences;
     o.chunk               = VERIFY_CHUNK;
@@ -40,6 +42,8 @@ weir_status verify_engines_plan(verifier *v, weir_error *err)
     dull.isa                 = v->isas[0];
     dull.threads             = 1;
     dull.kv                  = v->opt.kv;
+    dull.kv_config           = v->opt.kv_config;
+    dull.kv_start            = v->opt.kv_start;
     dull.max_context         = v->opt.max_length + VERIFY_DETOUR;
     return weir_engine_open(&v->dull, v->m, &dull, err);
 }

@@ -16,15 +16,51 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 3 }; /* raise on any change below */
+enum { KERNELS_ABI = 4 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
 typedef struct k_weight k_weight; /* matrices in their storage format            */
 
 /* How a weight matrix is stored.  AFFINE4/8: MLX packing, codes of 4 or 8 bits,
- * w = scale * code + bias per group of `group` columns (docs/formats). */
-typedef enum k_format { K_F32, K_F16, K_BF16, K_AFFINE4, K_AFFINE8 } k_format;
+ * w = scale * code + bias per group of `group` columns (docs/formats).  The others
+ * are GGML's block types (quant/blocks.h), rows of whole blocks, in dtype's order. */
+typedef enum k_format {
+    K_F32,
+    K_F16,
+    K_BF16,
+    K_AFFINE4,
+    K_AFFINE8,
+    K_Q4_0,
+    K_Q4_1,
+    K_Q5_0,
+    K_Q5_1,
+    K_Q8_0,
+    K_Q2_K,
+    K_Q3_K,
+    K_Q4_K,
+    K_Q5_K,
+    K_Q6_K,
+    K_IQ4_NL,
+    K_IQ4_XS,
+    K_MXFP4,
+    K_FORMATS
+} k_format;
+
+/* Is it one of the block types, and which. */
+static inline bool k_is_block(k_format f)
+{
+    return f >= K_Q4_0 && f < K_FORMATS;
+}
+static inline dtype k_block_type(k_format f)
+{
+    return (dtype)((int)DTYPE_Q4_0 + ((int)f - (int)K_Q4_0));
+}
+static inline k_format k_block_format(dtype t)
+{
+    return (k_format)((int)K_Q4_0 + ((int)t - (int)DTYPE_Q4_0));
+}
+_Static_assert((int)K_MXFP4 - (int)K_Q4_0 == (int)DTYPE_MXFP4 - (int)DTYPE_Q4_0, "two lists of one order");
 
 /* Where one matrix's bytes are; scales and biases for affine formats alone. */
 typedef struct k_matrix {
@@ -48,7 +84,55 @@ enum { K_PAGE = 64 };
 /* Positions that one partial softmax covers before results are merged. */
 enum { K_PARTITION = 1024 };
 
-typedef enum k_kv_format { K_KV_BF16, K_KV_F32 } k_kv_format;
+/* How a row of the cache, the key or the value of one position and head, is stored.
+ *   BF16, F32  the numbers.
+ *   AFFINE8/4  codes of 8 or 4 bits, the first one in the lowest bits, then for every group of
+ *              `group` numbers its scale and its bias in bfloat16: x = scale * code + bias.
+ *   TURBO8     for keys: signed codes of 8 bits, then for every group its scale and its zero point
+ *              in f16: x = (code + zero) * scale.
+ *   TURBO3     for values, which the backend rotates before it stores them, and the sum of which
+ *              it rotates back: codes of 3 bits, likewise, then for every group its scale in f16:
+ *              x = scale * the code's level. */
+typedef enum k_kv_kind { K_KV_BF16, K_KV_F32, K_KV_AFFINE8, K_KV_AFFINE4, K_KV_TURBO8, K_KV_TURBO3 } k_kv_kind;
+enum { K_KV_TURBO_GROUP = 32 };
+typedef struct k_kv_form {
+    k_kv_kind kind;
+    uint32_t  group; /* affine: 32, 64 or 128, and divides the head's size, which for turbo is 64, 128, 256 or 512;
+                        else 0 */
+} k_kv_form;
+
+/* Of one attention layer. */
+typedef struct k_kv_layer {
+    k_kv_form keys, values;
+} k_kv_layer;
+
+/* Bytes of a row of n numbers. */
+static inline uint32_t k_kv_row_bytes(k_kv_form f, uint32_t n)
+{
+    switch (f.kind) {
+    case K_KV_F32: return 4 * n;
+    case K_KV_AFFINE8: return n + 4 * (n / f.group);
+    case K_KV_AFFINE4: return n / 2 + 4 * (n / f.group);
+    case K_KV_TURBO8: return n + 4 * (n / f.group);
+    case K_KV_TURBO3: return 3 * n / 8 + 2 * (n / f.group);
+    default: return 2 * n;
+    }
+}
+
+/* The form of rows in an early page: positions at the start of a sequence are not put into codes
+ * (but for TURBO3 they are rotated like the others). */
+static inline k_kv_form k_kv_early(k_kv_form f)
+{
+    return f.group == 0 ? f : (k_kv_form){K_KV_BF16, 0};
+}
+
+/* Where one attention layer's keys and values are: [page][kv_head][K_PAGE] rows.  Pages 0 .. early-1
+ * are early ones, with rows of another size. */
+typedef struct k_cache {
+    k_buf     *keys, *values;
+    k_kv_layer form;
+    uint32_t   early;
+} k_cache;
 
 /* Consecutive rows of one sequence.  State slots: the recurrence reads
  * slot_in and leaves slot_out (equal: in place). */
@@ -73,9 +157,11 @@ typedef struct k_linear_job {
     k_buf          *y;
 } k_linear_job;
 
-/* Sizes of the gated delta rule, equal for all layers. */
+/* Sizes of the gated delta rule, equal for all layers.  Value head h belongs to key head
+ * h div (value_heads / key_heads), in tiled order to h mod key_heads. */
 typedef struct k_delta_shape {
     uint32_t key_heads, value_heads, key_dim, value_dim, conv_kernel;
+    bool     heads_tiled;
 } k_delta_shape;
 
 /* C, the channels of the convolution: queries, keys and values of all heads. */
@@ -98,7 +184,6 @@ typedef struct k_limits {
     uint32_t          experts, experts_per_token, expert_cols; /* expert_cols: input of the experts' down projection */
     k_attention_shape attention;
     k_delta_shape     delta;
-    k_kv_format       kv;
     const double     *inv_freq;   /* [rotary_dim / 2] radians per position; copied */
     float             rope_scale; /* multiplies sine and cosine (YaRN); else 1 */
 } k_limits;
@@ -170,10 +255,9 @@ struct kernels {
 
     /* qg [T, heads*2*head_dim] (query, gate per head), kv rows as projected.  Norms queries and
      * keys, rotates them, stores keys and values in the pages, attends causally over everything
-     * stored so far and multiplies with sigmoid(gate): y [T, heads*head_dim].
-     * k_pages, v_pages [page][kv_head][K_PAGE][head_dim] in the cache's format. */
+     * stored so far and multiplies with sigmoid(gate): y [T, heads*head_dim]. */
     void (*attention)(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
-                      const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages);
+                      const k_buf *k_gain, const k_cache *cache);
 
     /* Mixture of experts.  route: logits [T, experts] -> the best per row, highest first, ties to
      * the lower id, with weights softmaxed over the chosen ones; kept for the next two.

@@ -165,7 +165,7 @@ static weir_status settle_form(const reading *r, key *a, key *b, const adapter_m
     return WEIR_OK;
 }
 
-/* Where row i of `cols` columns of the untransposed matrix begins, and how far its elements are apart. */
+/* Row i of `cols` columns of the matrix as it is in memory. */
 static void copy_row(uint8_t *to, const reading *r, const key *k, uint64_t rows, uint64_t cols, uint64_t i)
 {
     const size_t   size = dtype_table[k->t->type].bytes;
@@ -174,6 +174,13 @@ static void copy_row(uint8_t *to, const reading *r, const key *k, uint64_t rows,
         memcpy(to, from + i * cols * size, cols * size);
     else
         for (uint64_t j = 0; j < cols; j++) memcpy(to + j * size, from + (j * rows + i) * size, size);
+}
+
+/* The columns of a row of A move to where the model has them (adapter_place). */
+static void place_columns(uint8_t *row, uint8_t *scratch, const config *c, uint32_t cols, size_t size)
+{
+    memcpy(scratch, row, cols * size);
+    for (uint32_t j = 0; j < cols; j++) memcpy(row + adapter_place(c, LORA_OUT, j) * size, scratch + j * size, size);
 }
 
 /* ---- pairs ---- */
@@ -199,6 +206,12 @@ static weir_status pair_new(const reading *r, const key *a, const key *b, uint32
     r->a->n++;
     if (p->a == NULL || p->b == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
     for (uint32_t i = 0; i < rank; i++) copy_row(p->a + i * p->in * a_size, r, a, rank, p->in, i);
+    if (target == LORA_OUT) {
+        uint8_t *scratch = mem_alloc(p->in, a_size);
+        if (scratch == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
+        for (uint32_t i = 0; i < rank; i++) place_columns(p->a + i * p->in * a_size, scratch, r->c, p->in, a_size);
+        mem_free(scratch);
+    }
     r->a->bytes += (uint64_t)rank * p->in * a_size + (uint64_t)p->out * rank * b_size;
     r->a->max_rank = rank > r->a->max_rank ? rank : r->a->max_rank;
     r->a->max_in   = p->in > r->a->max_in ? p->in : r->a->max_in;
@@ -228,8 +241,8 @@ static weir_status add_module(const reading *r, key *a, key *b)
         pair              = pair_of(r->a, m.layer, p->target);
         const size_t size = (size_t)rank * dtype_table[pair->b_type].bytes;
         for (uint32_t j = 0; j < p->n; j++)
-            copy_row(pair->b + (p->first + j) * size, r, b, m.out, rank,
-                     p->offset + (uint64_t)(j / p->group) * p->stride + j % p->group);
+            copy_row(pair->b + (p->target == LORA_OUT ? j : adapter_place(r->c, p->target, p->first + j)) * size, r, b,
+                     m.out, rank, p->offset + (uint64_t)(j / p->group) * p->stride + j % p->group);
     }
     return WEIR_OK;
 }

@@ -66,4 +66,8 @@ weir_status adapter_find_module(adapter_module *out, const config *c, const char
 /* Columns and rows of a target's matrix. */
 void adapter_target_size(const config *c, lora_target target, uint32_t *in, uint32_t *out);
 
+/* Where the model has row `row` (of LORA_OUT: column) of a target's matrix: adapters count value
+ * heads by key head, h = g * r + j; where heads are tiled, theirs is j * key heads + g. */
+uint32_t adapter_place(const config *c, lora_target target, uint32_t row);
+
 #endif

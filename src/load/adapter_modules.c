@@ -146,3 +146,13 @@ weir_status adapter_find_module(adapter_module *out, const config *c, const char
                        "expected a projection of self_attn, linear_attn, mlp or mlp.shared_expert, found \"%.200s\"",
                        rest);
 }
+
+uint32_t adapter_place(const config *c, lora_target target, uint32_t row)
+{
+    const uint32_t K = c->linear_n_key_heads, r = c->linear_n_value_heads / K;
+    const uint32_t unit = target == LORA_IN_A || target == LORA_IN_B ? 1 : c->linear_value_dim;
+    const uint32_t from = target == LORA_IN_QKV ? 2 * config_linear_key(c) : 0;
+    if (!c->linear_heads_tiled || target > LORA_OUT || row < from) return row;
+    const uint32_t h = (row - from) / unit;
+    return from + (h % r * K + h / r) * unit + (row - from) % unit;
+}

@@ -53,14 +53,17 @@ static void bind_delta(const place *at, delta_weights *d)
     char                 n[NAME_MAX_LEN];
     const k_delta_shape *s = &at->c->delta;
     const uint32_t       H = at->c->hidden_size, V = s->value_heads * s->value_dim, C = k_delta_channels(s);
-    d->in_qkv     = matrix(at, "linear_attn.in_proj_qkv", C, H);
-    d->in_z       = matrix(at, "linear_attn.in_proj_z", V, H);
-    d->in_a       = matrix(at, "linear_attn.in_proj_a", s->value_heads, H);
-    d->in_b       = matrix(at, "linear_attn.in_proj_b", s->value_heads, H);
-    d->out        = matrix(at, "linear_attn.out_proj", H, V);
-    d->taps       = bind_taps(at->b, at->part, in_layer(n, at, "linear_attn.conv1d.weight"), C, s->conv_kernel);
-    d->decay_rate = bind_mapped(at->b, at->part, in_layer(n, at, "linear_attn.A_log"), s->value_heads, decay_rate);
-    d->dt_bias    = vector(at, "linear_attn.dt_bias", s->value_heads, 0.0f);
+    d->in_qkv = matrix(at, "linear_attn.in_proj_qkv", C, H);
+    d->in_z   = matrix(at, "linear_attn.in_proj_z", V, H);
+    d->in_a   = matrix(at, "linear_attn.in_proj_a", s->value_heads, H);
+    d->in_b   = matrix(at, "linear_attn.in_proj_b", s->value_heads, H);
+    d->out    = matrix(at, "linear_attn.out_proj", H, V);
+    d->taps   = bind_taps(at->b, at->part, in_layer(n, at, "linear_attn.conv1d.weight"), C, s->conv_kernel);
+    d->decay_rate =
+        checkpoint_conventions(at->b->c)->decay_is_rate
+            ? vector(at, "linear_attn.A_log", s->value_heads, 0.0f)
+            : bind_mapped(at->b, at->part, in_layer(n, at, "linear_attn.A_log"), s->value_heads, decay_rate);
+    d->dt_bias = vector(at, "linear_attn.dt_bias", s->value_heads, 0.0f);
     /* The one gain that is never stored as gamma - 1. */
     d->norm = vector(at, "linear_attn.norm.weight", s->value_dim, 0.0f);
 }

@@ -40,7 +40,8 @@ typedef struct load_description {
 void load_describe(load_description *out, const checkpoint *c);
 
 /* A checkpoint in memory with random weights of a published shape ("0.8b", ...),
- * MTP head included, in a format ("bf16", "f16", "f32", "affine4", "affine8"). */
+ * MTP head included, in a format ("bf16", "f16", "f32", "affine4", "affine8",
+ * "q4_0", "q8_0", "q4_k", "q5_k", "q6_k"). */
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err);
 
 #endif

@@ -28,9 +28,15 @@ typedef enum random_format {
     RANDOM_F32,
     RANDOM_AFFINE4,
     RANDOM_AFFINE8,
+    RANDOM_Q4_0,
+    RANDOM_Q8_0,
+    RANDOM_Q4_K,
+    RANDOM_Q5_K,
+    RANDOM_Q6_K,
     RANDOM_FORMATS
 } random_format;
-static const char *const format_names[RANDOM_FORMATS] = {"bf16", "f16", "f32", "affine4", "affine8"};
+static const char *const format_names[RANDOM_FORMATS] = {"bf16", "f16",  "f32",  "affine4", "affine8",
+                                                         "q4_0", "q8_0", "q4_k", "q5_k",    "q6_k"};
 
 enum { GROUP = 64 };
 
@@ -52,13 +58,19 @@ static uint64_t next(uint64_t *seed)
     return x * 0x2545F4914F6CDD1Du;
 }
 
+static uint64_t elements(uint32_t rank, const uint64_t *shape)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < rank; i++) n *= shape[i];
+    return n;
+}
+
 /* Adds a tensor of `bytes` zero bytes and returns them to be filled; NULL after a failure. */
 static void *add(maker *m, checkpoint_part part, const char *name, dtype type, uint32_t rank, const uint64_t *shape)
 {
     if (m->st != WEIR_OK) return NULL;
-    uint64_t bytes = dtype_table[type].bytes;
-    for (uint32_t i = 0; i < rank; i++) bytes *= shape[i];
-    void *data = mem_pages(bytes);
+    const uint64_t bytes = elements(rank, shape) / dtype_table[type].elements * dtype_table[type].bytes;
+    void          *data  = mem_pages(bytes);
     if (data == NULL) {
         m->st =
             status_fail(m->err, WEIR_NO_MEMORY, "%s: %llu bytes are not to be had", name, (unsigned long long)bytes);
@@ -80,13 +92,6 @@ static void fill(maker *m, void *data, uint64_t bytes, uint64_t mask, uint64_t b
     }
 }
 
-static uint64_t elements(uint32_t rank, const uint64_t *shape)
-{
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < rank; i++) n *= shape[i];
-    return n;
-}
-
 /* Random floats of either sign between 2^-7 and 2^-5. */
 static void add_floats(maker *m, checkpoint_part part, const char *name, dtype type, uint32_t rank,
                        const uint64_t *shape)
@@ -105,6 +110,32 @@ static void add_floats(maker *m, checkpoint_part part, const char *name, dtype t
             fill(m, data, elements(rank, shape) * dtype_table[type].bytes, patterns[i].mask, patterns[i].bits);
 }
 
+/* Where a block's halves stand, and values that centre the weights on zero at about 2^-6. */
+typedef struct block_form {
+    dtype    type;
+    size_t   d_at, min_at; /* min_at 0: none */
+    uint16_t d, min;
+} block_form;
+
+static const block_form block_forms[RANDOM_FORMATS] = {
+    [RANDOM_Q4_0] = {DTYPE_Q4_0, 0, 0, 0x1C00, 0},      [RANDOM_Q8_0] = {DTYPE_Q8_0, 0, 0, 0x0C00, 0},
+    [RANDOM_Q4_K] = {DTYPE_Q4_K, 0, 2, 0x0800, 0x1380}, [RANDOM_Q5_K] = {DTYPE_Q5_K, 0, 2, 0x0400, 0x13C0},
+    [RANDOM_Q6_K] = {DTYPE_Q6_K, 208, 0, 0x0080, 0},
+};
+
+static void add_blocks(maker *m, checkpoint_part part, const char *name, uint32_t rank, const uint64_t *shape)
+{
+    const block_form *f     = &block_forms[m->format];
+    const uint64_t    block = dtype_table[f->type].bytes;
+    const uint64_t    bytes = elements(rank, shape) / dtype_table[f->type].elements * block;
+    uint8_t          *data  = add(m, part, name, f->type, rank, shape);
+    fill(m, data, bytes, UINT64_MAX, 0);
+    for (uint64_t at = 0; data != NULL && at < bytes; at += block) {
+        memcpy(data + at + f->d_at, &f->d, sizeof f->d);
+        if (f->min_at != 0) memcpy(data + at + f->min_at, &f->min, sizeof f->min);
+    }
+}
+
 /* A matrix, or a stack of them, in the maker's format. */
 static void add_matrix(maker *m, checkpoint_part part, const char *module, uint32_t rank, const uint64_t *shape)
 {
@@ -113,6 +144,10 @@ static void add_matrix(maker *m, checkpoint_part part, const char *module, uint3
     (void)snprintf(name, sizeof name, "%s.weight", module);
     if (m->format < RANDOM_AFFINE4) {
         add_floats(m, part, name, dense[m->format], rank, shape);
+        return;
+    }
+    if (m->format > RANDOM_AFFINE8) {
+        add_blocks(m, part, name, rank, shape);
         return;
     }
     const uint32_t bits = m->format == RANDOM_AFFINE4 ? 4 : 8;
@@ -261,7 +296,8 @@ static config shape_config(const shape_entry *s, random_format f)
         .vision_start_token       = CONFIG_NO_TOKEN,
         .vision_end_token         = CONFIG_NO_TOKEN,
         .sampling                 = {.temperature = 1.0, .top_p = 1.0},
-        .quant = {.present = f >= RANDOM_AFFINE4, .form = {CONFIG_QUANT_AFFINE, f == RANDOM_AFFINE4 ? 4 : 8, GROUP}},
+        .quant                    = {.present = f == RANDOM_AFFINE4 || f == RANDOM_AFFINE8,
+                                     .form    = {CONFIG_QUANT_AFFINE, f == RANDOM_AFFINE4 ? 4 : 8, GROUP}},
     };
     (void)snprintf(c.model_type, sizeof c.model_type, "%s", s->experts > 0 ? "qwen3_5_moe_text" : "qwen3_5_text");
     for (uint32_t i = 0; i < s->layers; i++) c.layers[i] = (i + 1) % 4 == 0 ? CONFIG_FULL : CONFIG_LINEAR;

@@ -2,6 +2,7 @@
 #include "load/tensors.h"
 
 #include "base/mem.h"
+#include "quant/blocks.h"
 #include "quant/dense.h"
 
 #include <inttypes.h>
@@ -75,6 +76,12 @@ static void plain_source(binder *b, checkpoint_part part, const char *name, uint
     const uint64_t           shape[] = {mats, rows, cols};
     const checkpoint_tensor *t       = take(b, part, name, mats == 0 ? 2 : 3, mats == 0 ? shape + 1 : shape);
     if (t == NULL) return;
+    if (blocks_is(t->type)) {
+        out->d          = (k_weight_desc){.format = k_block_format(t->type), .cols = cols};
+        out->row_bytes  = blocks_bytes(t->type, cols);
+        out->first.data = t->data;
+        return;
+    }
     if (!dense_is(t->type)) {
         (void)wrong_type(b, t, "F32, F16 or BF16 (or MLX affine with .scales)");
         return;

@@ -18,7 +18,7 @@ static const uint64_t queue_spare = 32 << 20;
 
 static uint64_t block_bytes(const state_limits *l)
 {
-    return BLOCK_PAGES * state_page_bytes(l);
+    return BLOCK_PAGES * state_page_bytes_at(l, 0); /* no page is larger than an early one */
 }
 
 static uint64_t queue_bytes(const state_limits *l)
@@ -28,7 +28,7 @@ static uint64_t queue_bytes(const state_limits *l)
 
 static uint32_t entries_for(const state_limits *l, uint64_t budget)
 {
-    const uint64_t block = block_bytes(l), anchor = state_bytes_per_sequence(l);
+    const uint64_t block = BLOCK_PAGES * state_page_bytes(l), anchor = state_bytes_per_sequence(l);
     const uint64_t least = (block < anchor ? block : anchor) + STORE_FIXED_BYTES, n = budget / least;
     return n > MOST_ENTRIES ? MOST_ENTRIES : n < 1 ? 1 : (uint32_t)n;
 }
@@ -302,7 +302,8 @@ static bool read_form(const prefix_disk *d, const store_entry *e, uint32_t *n)
     *n                    = at_end ? 0 : e->n_tokens;
     if (e->kind == STORE_SNAPSHOT && !has_section(e, DISK_STATE, d->state_bytes)) return false;
     if (at_end) return e->n_sections == 1;
-    if (start != 0 || pages > BLOCK_PAGES || !has_section(e, DISK_KV, pages * d->page_bytes)) return false;
+    if (start != 0 || pages > BLOCK_PAGES || !has_section(e, DISK_KV, pages * prefix_disk_page(d, e->position)))
+        return false;
     if (e->kind == STORE_BLOCK) return e->n_tokens == PREFIX_BLOCK && e->n_sections == 1;
     return e->kind == STORE_SNAPSHOT && e->n_tokens < PREFIX_BLOCK && e->n_sections == 2;
 }
@@ -377,7 +378,7 @@ weir_status prefix_disk_open(prefix_disk **out, const state *s, const char *dir,
     *out           = NULL;
     prefix_disk *d = mem_zalloc(1, sizeof *d);
     if (d == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
-    d->page_bytes               = state_page_bytes(&s->limits);
+    d->limits                   = &s->limits;
     d->state_bytes              = state_size(s);
     d->n_entries                = entries_for(&s->limits, budget);
     opening             o       = {.d = d};

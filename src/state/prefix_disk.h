@@ -46,16 +46,23 @@ struct disk_entry {
 };
 
 struct prefix_disk {
-    store       *store;
-    uint64_t     page_bytes, state_bytes;
-    disk_entry   root;
-    disk_entry  *entries, *unused; /* [n_entries]; those from `fresh` on were never used */
-    uint32_t     n_entries, fresh, n_used, n_anchors;
-    disk_entry **buckets;           /* [n_entries] by key */
-    uint64_t     n_added, n_failed; /* failed: writes */
-    disk_entry  *writing;           /* the block behind which something is being put: it stays */
-    uint8_t     *kv;                /* [BLOCK_PAGES] pages on their way */
+    store              *store;
+    const state_limits *limits;
+    uint64_t            state_bytes;
+    disk_entry          root;
+    disk_entry         *entries, *unused; /* [n_entries]; those from `fresh` on were never used */
+    uint32_t            n_entries, fresh, n_used, n_anchors;
+    disk_entry        **buckets;           /* [n_entries] by key */
+    uint64_t            n_added, n_failed; /* failed: writes */
+    disk_entry         *writing;           /* the block behind which something is being put: it stays */
+    uint8_t            *kv;                /* [BLOCK_PAGES] pages on their way */
 };
+
+/* Bytes of a page in the block or short block that begins at `start`. */
+static inline uint64_t prefix_disk_page(const prefix_disk *d, uint32_t start)
+{
+    return state_page_bytes_at(d->limits, start / K_PAGE);
+}
 
 /* ---- prefix_disk.c: which entries there are ---- */
 

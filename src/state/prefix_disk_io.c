@@ -31,11 +31,11 @@ static put_result put(prefix_tree *t, disk_entry *at, const uint8_t *origin, uin
                         .tokens   = t->ids + shown};
     memcpy(e.parent, prefix_disk_parent(at, origin), STORE_KEY_BYTES);
     if (store_key(e.key, e.parent, t->ids + start, n, NULL) != WEIR_OK) return PUT_NEVER;
-    for (uint32_t i = 0; i < pages_of(n); i++)
-        page_read(t->s, t->page_ids[start / K_PAGE + i], d->kv + i * d->page_bytes);
+    const uint64_t page = prefix_disk_page(d, start);
+    for (uint32_t i = 0; i < pages_of(n); i++) page_read(t->s, t->page_ids[start / K_PAGE + i], d->kv + i * page);
     if (anchor != NULL)
         e.sections[e.n_sections++] = (store_section){DISK_STATE, d->state_bytes, anchor_snapshot(t, anchor)};
-    if (n > 0) e.sections[e.n_sections++] = (store_section){DISK_KV, pages_of(n) * d->page_bytes, d->kv};
+    if (n > 0) e.sections[e.n_sections++] = (store_section){DISK_KV, pages_of(n) * page, d->kv};
 
     uint64_t         file_bytes;
     store_put_status st = STORE_FULL;
@@ -67,8 +67,11 @@ static prefix_anchor *pending(const prefix_tree *t)
  * else would go for it, and then itself. */
 static bool can_fit(const prefix_tree *t, const prefix_anchor *a)
 {
-    const prefix_disk *d = t->disk;
-    return pages_of(a->at->end) * d->page_bytes + d->state_bytes <= store_budget(d->store);
+    const prefix_disk *d     = t->disk;
+    const uint32_t     pages = pages_of(a->at->end);
+    uint64_t           bytes = d->state_bytes;
+    for (uint32_t i = 0; i < pages; i++) bytes += prefix_disk_page(d, i * K_PAGE);
+    return bytes <= store_budget(d->store);
 }
 
 /* One entry more for anchor a, or it is written. */
@@ -137,14 +140,15 @@ static bool read_section(prefix_tree *t, disk_entry *e, uint32_t type, void *to,
 /* The pages of e's tokens into new ones. */
 static bool read_pages(prefix_tree *t, disk_entry *e)
 {
-    const prefix_disk *d  = t->disk;
-    const uint32_t     n  = pages_of(e->n);
-    uint32_t          *to = t->page_ids + (e->end - e->n) / K_PAGE;
-    if (n > 0 && !read_section(t, e, DISK_KV, d->kv, n * d->page_bytes)) return false;
+    const prefix_disk *d = t->disk;
+    const uint32_t     n = pages_of(e->n), first = (e->end - e->n) / K_PAGE;
+    const uint64_t     page = prefix_disk_page(d, first * K_PAGE);
+    uint32_t          *to   = t->page_ids + first;
+    if (n > 0 && !read_section(t, e, DISK_KV, d->kv, n * page)) return false;
     for (uint32_t i = 0; i < n; i++) {
-        to[i] = page_take(t->s);
+        to[i] = page_take(t->s, first + i);
         if (to[i] == UINT32_MAX) return false;
-        page_write(t->s, to[i], d->kv + i * d->page_bytes);
+        page_write(t->s, to[i], d->kv + i * page);
     }
     return true;
 }

@@ -42,11 +42,11 @@ struct prefix_tree {
     uint32_t       n_nodes, fresh, n_blocks;
     prefix_anchor *anchors, *free_anchors; /* [n_snapshots] */
     uint32_t       n_snapshots, n_anchors;
-    prefix_anchor *pinned;         /* goes last */
-    uint8_t       *snapshots;      /* [n_snapshots][state_size] */
-    uint32_t      *holds;          /* [pages of the state] nodes that hold each */
-    uint32_t       n_pages;        /* held by any node */
-    uint32_t      *ids, *page_ids; /* [max_positions], [its pages]: an adopter's, put together */
+    prefix_anchor *pinned;           /* goes last */
+    uint8_t       *snapshots;        /* [n_snapshots][state_size] */
+    uint32_t      *holds;            /* [pages of the state] nodes that hold each */
+    uint32_t       n_pages, n_early; /* held by any node; of them early ones */
+    uint32_t      *ids, *page_ids;   /* [max_positions], [its pages]: an adopter's, put together */
 };
 
 /* ---- prefix_tree.c ---- */

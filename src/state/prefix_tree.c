@@ -118,7 +118,8 @@ prefix_stats prefix_tree_stats(const prefix_tree *t)
     prefix_stats out = {.anchors        = t->n_anchors,
                         .blocks         = t->n_blocks,
                         .snapshot_bytes = t->n_anchors * state_size(t->s),
-                        .page_bytes     = t->n_pages * state_page_bytes(&t->s->limits)};
+                        .page_bytes     = (t->n_pages - t->n_early) * state_page_bytes(&t->s->limits) +
+                                      t->n_early * state_page_bytes_at(&t->s->limits, 0)};
     if (t->disk == NULL) return out;
     out.disk_anchors = t->disk->n_anchors;
     out.disk_entries = t->disk->n_used;
@@ -139,6 +140,13 @@ uint32_t prefix_common(const uint32_t *a, const uint32_t *b, uint32_t n)
 static bool same_origin(const prefix_node *node, const uint8_t *origin)
 {
     return memcmp(node->origin, origin, sizeof node->origin) == 0;
+}
+
+/* One page more, or one less, that is held by any node. */
+static void count_page(prefix_tree *t, uint32_t page, int by)
+{
+    t->n_pages += (uint32_t)by;
+    if (page < t->s->limits.early_pages) t->n_early += (uint32_t)by;
 }
 
 /* A node for n of `ids` behind `parent`, in `pages` (both counted from the root); NULL when
@@ -165,7 +173,7 @@ static prefix_node *node_new(prefix_tree *t, prefix_node *parent, const uint8_t 
     for (uint32_t i = 0; i < pages_of(n); i++) {
         const uint32_t page = pages[start / K_PAGE + i];
         page_hold(t->s, page);
-        if (t->holds[page]++ == 0) t->n_pages++;
+        if (t->holds[page]++ == 0) count_page(t, page, 1);
         node->pages[i] = page;
     }
     parent->children = node;
@@ -179,7 +187,7 @@ static void node_free(prefix_tree *t, prefix_node *node)
     while (*at != node) at = &(*at)->next;
     *at = node->next;
     for (uint32_t i = 0; i < pages_of(node->n); i++) {
-        if (--t->holds[node->pages[i]] == 0) t->n_pages--;
+        if (--t->holds[node->pages[i]] == 0) count_page(t, node->pages[i], -1);
         page_release(t->s, node->pages[i]);
     }
     node->next    = t->free_nodes;

@@ -21,7 +21,7 @@ static weir_status check_room(const state *s, uint32_t positions, weir_error *er
                            l->max_positions, positions);
     if (s->n_sequences == l->max_sequences)
         return status_fail(err, WEIR_NO_MEMORY, "sequence: all %u (max_sequences) are in use", l->max_sequences);
-    if (pages_of(positions) > l->pages - s->n_promised)
+    if (late_pages(l, positions) > l->pages - l->early_pages - s->n_promised)
         return status_fail(err, WEIR_NO_MEMORY, "sequence: %u positions are needed, %u are free", positions,
                            state_free_positions(s));
     return WEIR_OK;
@@ -45,7 +45,7 @@ weir_status sequence_new(sequence **out, state *s, uint32_t positions, weir_erro
         mem_free(q);
         return status_fail(err, WEIR_NO_MEMORY, "sequence: out of memory");
     }
-    s->n_promised += q->promised;
+    s->n_promised += late_pages(&s->limits, positions);
     s->n_sequences++;
     q->slot = s->free_slots[--s->n_free_slots];
     slot_zero(s, q->slot);
@@ -62,7 +62,7 @@ void sequence_free(sequence *q)
 {
     if (q == NULL) return;
     drop_pages(q, 0);
-    q->s->n_promised -= q->promised;
+    q->s->n_promised -= late_pages(&q->s->limits, q->promised * K_PAGE);
     q->s->n_sequences--;
     q->s->free_slots[q->s->n_free_slots++] = q->slot;
     mem_free(q->pages);
@@ -102,7 +102,7 @@ weir_status sequence_aside(sequence *q, uint32_t position, uint32_t n, uint32_t 
                            q->limit);
     /* Within the promise, so this cannot run dry. */
     const uint32_t need = pages_of(position + n);
-    while (q->n_pages < need) q->pages[q->n_pages++] = page_take(q->s);
+    for (; q->n_pages < need; q->n_pages++) q->pages[q->n_pages] = page_take(q->s, q->n_pages);
     *out =
         (k_span){.row = row, .n = n, .position = position, .slot_in = q->slot, .slot_out = q->slot, .pages = q->pages};
     return WEIR_OK;

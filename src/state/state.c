@@ -33,35 +33,64 @@ static void buffers_free(k_buf **list, kernels *k, uint32_t n)
     mem_free(list);
 }
 
-/* A stack of 0 .. n-1 with the lowest on top. */
-static uint32_t *stack_new(uint32_t n)
+static weir_status caches_new(state *s, weir_error *err)
+{
+    const state_limits *l = &s->limits;
+    s->caches             = mem_zalloc(l->attention_layers, sizeof *s->caches);
+    s->kv                 = mem_alloc(l->attention_layers, sizeof *s->kv);
+    if (s->caches == NULL || s->kv == NULL) return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
+    for (uint32_t i = 0; i < l->attention_layers; i++) {
+        k_cache *c = &s->caches[i];
+        s->kv[i] = c->form = l->kv[i];
+        c->early           = l->early_pages;
+        TRY(s->k->buf_new(s->k, plane_bytes(l, c->form.keys), &c->keys, err));
+        TRY(s->k->buf_new(s->k, plane_bytes(l, c->form.values), &c->values, err));
+    }
+    s->limits.kv = s->kv;
+    return WEIR_OK;
+}
+
+static void caches_free(state *s)
+{
+    for (uint32_t i = 0; s->caches != NULL && i < s->limits.attention_layers; i++) {
+        s->k->buf_free(s->k, s->caches[i].keys);
+        s->k->buf_free(s->k, s->caches[i].values);
+    }
+    mem_free(s->caches);
+    mem_free(s->kv);
+}
+
+/* A stack of first .. first+n-1 with the lowest on top. */
+static uint32_t *stack_new(uint32_t first, uint32_t n)
 {
     uint32_t *stack = mem_alloc(n, sizeof *stack);
-    for (uint32_t i = 0; stack != NULL && i < n; i++) stack[i] = n - 1 - i;
+    for (uint32_t i = 0; stack != NULL && i < n; i++) stack[i] = first + n - 1 - i;
     return stack;
 }
 
 static weir_status fill(state *s, weir_error *err)
 {
     const state_limits *l = &s->limits;
-    const uint32_t      D = l->delta_layers, A = l->attention_layers;
+    const uint32_t      D = l->delta_layers;
     TRY(buffers_new(&s->tails, s->k, D, l->tail_bytes * s->n_slots, err));
     TRY(buffers_new(&s->recurrent, s->k, D, l->recurrent_bytes * s->n_slots, err));
-    TRY(buffers_new(&s->keys, s->k, A, l->page_bytes * l->pages, err));
-    TRY(buffers_new(&s->values, s->k, A, l->page_bytes * l->pages, err));
+    TRY(caches_new(s, err));
     if (l->carry_bytes > 0) TRY(s->k->buf_new(s->k, l->carry_bytes * s->n_slots, &s->carry, err));
     if (l->recorded_rows > 0) {
         TRY(buffers_new(&s->recorded_qkv, s->k, D, l->channel_bytes * l->recorded_rows, err));
         TRY(buffers_new(&s->recorded_a, s->k, D, l->gate_bytes * l->recorded_rows, err));
         TRY(buffers_new(&s->recorded_b, s->k, D, l->gate_bytes * l->recorded_rows, err));
     }
-    s->free_pages = stack_new(l->pages);
+    s->free_pages = stack_new(l->early_pages, l->pages - l->early_pages);
+    s->free_early = stack_new(0, l->early_pages);
     s->page_refs  = mem_zalloc(l->pages, sizeof *s->page_refs);
-    s->free_slots = stack_new(s->n_slots);
+    s->free_slots = stack_new(0, s->n_slots);
     s->recorded   = mem_alloc(l->recorded_rows, sizeof *s->recorded);
-    if (s->free_pages == NULL || s->page_refs == NULL || s->free_slots == NULL || s->recorded == NULL)
+    if (s->free_pages == NULL || s->free_early == NULL || s->page_refs == NULL || s->free_slots == NULL ||
+        s->recorded == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "state: out of memory");
-    s->n_free_pages = l->pages;
+    s->n_free_pages = l->pages - l->early_pages;
+    s->n_free_early = l->early_pages;
     s->n_free_slots = s->n_slots;
     return WEIR_OK;
 }
@@ -100,16 +129,16 @@ weir_status state_new(state **out, kernels *k, const state_limits *limits, weir_
 void state_free(state *s)
 {
     if (s == NULL) return;
-    const uint32_t D = s->limits.delta_layers, A = s->limits.attention_layers;
+    const uint32_t D = s->limits.delta_layers;
     buffers_free(s->tails, s->k, D);
     buffers_free(s->recurrent, s->k, D);
-    buffers_free(s->keys, s->k, A);
-    buffers_free(s->values, s->k, A);
+    caches_free(s);
     buffers_free(s->recorded_qkv, s->k, D);
     buffers_free(s->recorded_a, s->k, D);
     buffers_free(s->recorded_b, s->k, D);
     s->k->buf_free(s->k, s->carry);
     mem_free(s->free_pages);
+    mem_free(s->free_early);
     mem_free(s->page_refs);
     mem_free(s->free_slots);
     mem_free(s->recorded);
@@ -131,14 +160,9 @@ k_buf *state_recurrent(const state *s, uint32_t i)
     return s->recurrent[i];
 }
 
-k_buf *state_keys(const state *s, uint32_t i)
+const k_cache *state_cache(const state *s, uint32_t i)
 {
-    return s->keys[i];
-}
-
-k_buf *state_values(const state *s, uint32_t i)
-{
-    return s->values[i];
+    return &s->caches[i];
 }
 
 k_buf *state_carry(const state *s)

@@ -18,24 +18,30 @@ typedef struct state    state;
 typedef struct sequence sequence;
 
 typedef struct state_limits {
-    uint32_t delta_layers, attention_layers; /* attention: the MTP layer included */
-    uint64_t tail_bytes;                     /* convolution tail of one slot in one layer */
-    uint64_t recurrent_bytes;                /* recurrent state of one slot in one layer */
-    uint64_t page_bytes;                     /* keys (or values) of one page in one layer */
-    uint64_t carry_bytes;                    /* the hidden rows of one slot that wait for MTP; 0: no MTP */
-    uint64_t channel_bytes, gate_bytes;      /* one row of the delta layers' inputs: qkv; a (or b) */
-    uint32_t max_sequences, max_positions;   /* positions: of one sequence */
-    uint32_t pages;                          /* of all sequences and all that is kept besides */
-    uint32_t windows;                        /* sequences that may have a window in one step */
-    uint32_t recorded_rows;                  /* rows of all windows of a step */
+    uint32_t          delta_layers, attention_layers; /* attention: the MTP layer included */
+    uint64_t          tail_bytes;                     /* convolution tail of one slot in one layer */
+    uint64_t          recurrent_bytes;                /* recurrent state of one slot in one layer */
+    uint32_t          kv_heads, head_dim; /* a page of keys (or values): [kv_heads][K_PAGE] rows of head_dim numbers */
+    const k_kv_layer *kv;                 /* [attention_layers] their forms; copied */
+    uint64_t          carry_bytes;        /* the hidden rows of one slot that wait for MTP; 0: no MTP */
+    uint64_t          channel_bytes, gate_bytes;    /* one row of the delta layers' inputs: qkv; a (or b) */
+    uint32_t          max_sequences, max_positions; /* positions: of one sequence */
+    uint32_t          pages;                        /* of all sequences and all that is kept besides */
+    uint32_t early;         /* pages at the start of every sequence that are early ones (kernels.h); whole blocks of the
+                               prefix cache */
+    uint32_t early_pages;   /* such pages among `pages`: enough for max_sequences */
+    uint32_t windows;       /* sequences that may have a window in one step */
+    uint32_t recorded_rows; /* rows of all windows of a step */
 } state_limits;
 
-/* Bytes of KV cache for one position; of one sequence's recurrent state, which
- * is also what sequence_save writes; of one page with all its layers; of what
+/* Bytes of KV cache for one position behind the early pages; of one sequence's
+ * recurrent state, which is also what sequence_save writes; of one page with all its
+ * layers, the page of positions K_PAGE*index .., and behind the early ones; of what
  * windows record.  A state takes its pages, a recurrent state for each sequence and
  * each window, and the recorded rows. */
 uint64_t state_kv_bytes_per_position(const state_limits *l);
 uint64_t state_bytes_per_sequence(const state_limits *l);
+uint64_t state_page_bytes_at(const state_limits *l, uint32_t index);
 uint64_t state_page_bytes(const state_limits *l);
 uint64_t state_recorded_bytes(const state_limits *l);
 
@@ -44,11 +50,10 @@ void        state_free(state *s);       /* NULL is allowed; no sequence may be l
 uint64_t    state_size(const state *s); /* state_bytes_per_sequence of its limits */
 
 /* The buffers of delta layer / attention layer i, counted within their kind. */
-k_buf *state_tail(const state *s, uint32_t i);      /* [slot][kernel-1][C] */
-k_buf *state_recurrent(const state *s, uint32_t i); /* [slot][value_head][key_dim][value_dim] */
-k_buf *state_keys(const state *s, uint32_t i);
-k_buf *state_values(const state *s, uint32_t i);
-k_buf *state_carry(const state *s); /* [slot][carry_bytes]; NULL without MTP */
+k_buf         *state_tail(const state *s, uint32_t i);      /* [slot][kernel-1][C] */
+k_buf         *state_recurrent(const state *s, uint32_t i); /* [slot][value_head][key_dim][value_dim] */
+const k_cache *state_cache(const state *s, uint32_t i);
+k_buf         *state_carry(const state *s); /* [slot][carry_bytes]; NULL without MTP */
 
 /* ---- pages ---- */
 
@@ -60,12 +65,12 @@ uint32_t state_free_positions(const state *s);
 typedef bool state_reclaim_fn(void *user);
 void         state_on_dry(state *s, state_reclaim_fn *fn, void *user); /* fn NULL: none */
 
-/* A zeroed page with one reference; UINT32_MAX when there is none to be had,
- * which cannot happen to a sequence within its promise. */
-uint32_t page_take(state *s);
+/* A zeroed page for positions K_PAGE*index .. with one reference; UINT32_MAX when there
+ * is none to be had, which cannot happen to a sequence within its promise. */
+uint32_t page_take(state *s, uint32_t index);
 void     page_hold(state *s, uint32_t page);    /* one reference more */
 void     page_release(state *s, uint32_t page); /* one less; free after the last */
-/* All layers' keys and values of a page as bytes (state_page_bytes), and back. */
+/* All layers' keys and values of a page as bytes (state_page_bytes_at), and back. */
 void page_read(const state *s, uint32_t page, void *to);
 void page_write(state *s, uint32_t page, const void *from);
 

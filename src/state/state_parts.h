@@ -9,12 +9,14 @@ struct state {
     state_limits limits;
     uint32_t     n_slots;
     k_buf      **tails, **recurrent; /* [delta_layers] */
-    k_buf      **keys, **values;     /* [attention_layers] */
+    k_cache     *caches;             /* [attention_layers] */
+    k_kv_layer  *kv;                 /* the copy that limits.kv points to */
     k_buf       *carry;
 
-    uint32_t         *page_refs;  /* [limits.pages] holders of each */
-    uint32_t         *free_pages; /* stack */
-    uint32_t          n_free_pages, n_promised;
+    uint32_t         *page_refs;               /* [limits.pages] holders of each */
+    uint32_t         *free_pages, *free_early; /* stacks; early pages are 0 .. limits.early_pages-1 */
+    uint32_t          n_free_pages, n_free_early;
+    uint32_t          n_promised; /* pages that are not early; of these there are always enough */
     state_reclaim_fn *reclaim;
     void             *reclaim_user;
 
@@ -36,6 +38,12 @@ struct sequence {
     uint32_t *pages;                           /* [promised] */
     uint32_t *tokens;                          /* [limit] */
 };
+
+/* Bytes of all keys (or values) in a layer of that form. */
+uint64_t plane_bytes(const state_limits *l, k_kv_form form);
+
+/* Pages of `positions` that are promised one by one: those behind the early ones. */
+uint32_t late_pages(const state_limits *l, uint32_t positions);
 
 /* Makes *page one that the caller alone holds, by copying it if need be. */
 void page_own(state *s, uint32_t *page);

@@ -20,13 +20,27 @@ enum {
     MOST_READ  = 1 << 30, /* at once; more is not promised to work */
 };
 
+static uint64_t piece_bytes(const store_stream *s, uint64_t i)
+{
+    return i < s->n_first ? s->first_bytes : s->piece_bytes;
+}
+
+uint64_t store_stream_bytes(const store_stream *s)
+{
+    const uint64_t first = s->n_first < s->n ? s->n_first : s->n;
+    uint64_t       a, b, sum;
+    if (__builtin_mul_overflow(first, s->first_bytes, &a)) return UINT64_MAX;
+    if (__builtin_mul_overflow(s->n - first, s->piece_bytes, &b)) return UINT64_MAX;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 static weir_status sum_stream(uint8_t out[STORE_SUM_BYTES], const store_stream *stream, weir_error *err)
 {
     store_sum sum;
     store_sum_begin(&sum);
     for (uint64_t i = 0; i < stream->n; i++) {
         stream->move(stream->user, i);
-        store_sum_add(&sum, stream->piece, stream->piece_bytes);
+        store_sum_add(&sum, stream->piece, piece_bytes(stream, i));
     }
     return store_sum_end(&sum, out, err);
 }
@@ -35,7 +49,7 @@ static weir_status write_stream(file_writer *w, const store_stream *stream, weir
 {
     for (uint64_t i = 0; i < stream->n; i++) {
         stream->move(stream->user, i);
-        TRY(file_write(w, stream->piece, stream->piece_bytes, err));
+        TRY(file_write(w, stream->piece, piece_bytes(stream, i), err));
     }
     return WEIR_OK;
 }
@@ -181,19 +195,20 @@ static weir_status find_section(const store_file *f, uint32_t type, uint64_t byt
 
 weir_status store_file_stream(const store_file *f, const store_stream *stream, weir_error *err)
 {
-    uint32_t  i = 0;
-    uint64_t  bytes;
-    store_sum sum;
-    uint8_t   found[STORE_SUM_BYTES];
-    if (__builtin_mul_overflow(stream->n, stream->piece_bytes, &bytes)) bytes = 0; /* of no section */
+    uint32_t       i = 0;
+    store_sum      sum;
+    uint8_t        found[STORE_SUM_BYTES];
+    const uint64_t bytes = store_stream_bytes(stream);
     TRY(find_section(f, stream->type, bytes, &i, err));
     weir_status st = WEIR_OK;
     uint64_t    at = f->header.offsets[i];
     store_sum_begin(&sum);
-    for (uint64_t k = 0; k < stream->n && st == WEIR_OK; k++, at += stream->piece_bytes) {
-        st = read_at(f->fd, stream->piece, stream->piece_bytes, at, err);
+    for (uint64_t k = 0; k < stream->n && st == WEIR_OK; k++) {
+        const uint64_t n = piece_bytes(stream, k);
+        st               = read_at(f->fd, stream->piece, n, at, err);
         if (st != WEIR_OK) break;
-        store_sum_add(&sum, stream->piece, stream->piece_bytes);
+        at += n;
+        store_sum_add(&sum, stream->piece, n);
         stream->move(stream->user, k);
     }
     const weir_status ended = store_sum_end(&sum, found, st == WEIR_OK ? err : NULL); /* in any case */

@@ -7,17 +7,22 @@
 
 #include "state/store_format.h"
 
-/* A section that need not be in memory as a whole: it is n equal pieces, one after another. */
+/* A section that need not be in memory as a whole: it is n pieces, one after another, of
+ * piece_bytes each but for the first n_first, which have first_bytes. */
 typedef struct store_stream {
     uint32_t type;
     uint64_t n, piece_bytes;
-    uint8_t *piece;                           /* [piece_bytes]: the one on its way */
+    uint64_t n_first, first_bytes;
+    uint8_t *piece;                           /* the one on its way */
     void (*move)(void *user, uint64_t index); /* fills `piece` with it when writing, takes it when reading */
     void *user;
 } store_stream;
 
+/* Bytes of all pieces; UINT64_MAX when these are too many. */
+uint64_t store_stream_bytes(const store_stream *s);
+
 /* Writes the entry to `path`, all or nothing (base/file.h), and returns when it
- * is on the disk.  stream: its one section without data, of n * piece_bytes, each
+ * is on the disk.  stream: its one section without data, of n pieces, each
  * piece of which is asked for twice, and must be the same; NULL: all have data. */
 weir_status store_file_write(const char *path, const uint8_t namespace[STORE_KEY_BYTES], const store_entry *e,
                              const store_stream *stream, weir_error *err);

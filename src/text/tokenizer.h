@@ -24,6 +24,25 @@ typedef struct tokenizer tokenizer;
 weir_status tokenizer_open(tokenizer **out, const char *path, weir_error *err);
 /* The same from memory; a NUL stands behind the text.  `name` is for messages. */
 weir_status tokenizer_parse(tokenizer **out, const char *text, size_t len, const char *name, weir_error *err);
+
+/* The lists of a tokenizer as GGUF files hold them; all borrowed. */
+typedef struct tokenizer_string {
+    const char *text; /* no NUL behind */
+    size_t      len;
+} tokenizer_string;
+typedef struct tokenizer_lists {
+    const char             *name;   /* of the file, for messages */
+    tokenizer_string        pre;    /* which pattern cuts text: "qwen35", or "qwen2" of the generation before */
+    const tokenizer_string *tokens; /* [n_tokens], in the file's alphabet but for added ones */
+    const int32_t          *types;  /* [n_tokens]: 1 ordinary, 3 control, 4 user-defined, 5 unused */
+    const tokenizer_string *merges; /* [n_merges], "left right" */
+    uint32_t                n_tokens, n_merges;
+} tokenizer_lists;
+
+/* A tokenizer of lists.  Control tokens are special, user-defined ones added;
+ * text is brought to NFC, as the family's own files ask for.  Statuses as above;
+ * messages name the key ("tokenizer.ggml.tokens[7]"). */
+weir_status tokenizer_from_lists(tokenizer **out, const tokenizer_lists *l, weir_error *err);
 void        tokenizer_free(tokenizer *t); /* NULL is allowed */
 
 /* The largest id + 1.  Rows of the model from there on have no token. */

@@ -339,17 +339,8 @@ static weir_status read_model_settings(const json_at *top, bool *ignore_merges, 
  * TOKEN_NONE.  `bytes` has room for the text. */
 static uint32_t find_spelling(const vocab *v, const char *text, uint8_t *bytes)
 {
-    size_t n = 0;
-    for (const char *end = text + strlen(text); text < end;) {
-        const size_t step = utf8_sequence(text, (size_t)(end - text));
-        uint32_t     cp   = (uint8_t)text[0];
-        if (step == 2) cp = (cp & 0x1F) << 6 | ((uint8_t)text[1] & 0x3F);
-        const int byte = step == 1 || step == 2 ? byte_alphabet_decode(cp) : -1;
-        if (byte < 0) return TOKEN_NONE;
-        bytes[n++] = (uint8_t)byte;
-        text += step;
-    }
-    return vocab_find(v, bytes, n);
+    size_t n;
+    return byte_alphabet_read(text, strlen(text), bytes, &n) ? vocab_find(v, bytes, n) : TOKEN_NONE;
 }
 
 /* An added token may also be an entry of the vocabulary, then under the same

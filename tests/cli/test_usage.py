@@ -7,7 +7,7 @@ import unittest
 from support import DEMO, FIXTURES, PROGRAM, Case
 
 COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "merge", "verify"]
-COMMON = ["--threads", "--isa", "--device", "--kv", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
+COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--kv-start", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
@@ -92,7 +92,7 @@ class Usage(Case):
 
     def test_choices(self):
         self.refused("run", "-p", "x", "--isa", "sse", says="--isa: expected one of scalar|avx2|avx512|neon")
-        self.refused("run", "-p", "x", "--kv", "b", says='--kv: expected one of bf16|f32, found "b"')
+        self.refused("run", "-p", "x", "--kv", "b", says=["kv: expected", "bf16, f32, affine8", 'found "b"'])
         self.refused("run", "-p", "x", "--device", "cuda", says="cuda is not in this build")
         self.refused("run", "-p", "x", "--isa", "neon" if os.uname().machine == "x86_64" else "avx2", says="isa")
         self.refused("run", "-p", "x", "--mtp-hidden", "mid", says="--mtp-hidden: expected one of post|pre")

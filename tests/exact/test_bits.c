@@ -14,11 +14,19 @@ static const struct {
     const char *fixture, *kv;
     uint64_t    hash;
 } table[] = {
-    {"tiny-dense", "f32", 0x86971314221B84D5},      {"tiny-dense", "bf16", 0x8B60C1DA295863CD},
-    {"tiny-dense-tied", "f32", 0x2D2ED62E2F91C60D}, {"tiny-moe", "f32", 0xE163D13A79AA05E4},
-    {"tiny-odd", "f32", 0xFBFBFDB64DF34559},        {"tiny-odd", "bf16", 0x7ACA54705F256F0B},
-    {"mlx-q4", "f32", 0x1FA87F45FE9E313E},          {"mlx-q8", "f32", 0x320554C64CF02F21},
+    {"tiny-dense", "f32", 0x86971314221B84D5},
+    {"tiny-dense", "bf16", 0x8B60C1DA295863CD},
+    {"tiny-dense-tied", "f32", 0x2D2ED62E2F91C60D},
+    {"tiny-moe", "f32", 0xE163D13A79AA05E4},
+    {"tiny-odd", "f32", 0xFBFBFDB64DF34559},
+    {"tiny-odd", "bf16", 0x7ACA54705F256F0B},
+    {"mlx-q4", "f32", 0x1FA87F45FE9E313E},
+    {"mlx-q8", "f32", 0x320554C64CF02F21},
     {"mlx-moe-q4", "bf16", 0x2537DBFEE5F23487},
+    {"tiny-dense", "affine8", 0x1532105911FFB883},
+    {"tiny-moe", "turbo", 0x170FED24B2A1CD9D},
+    {"tiny-odd", "affine4", 0x604AB81615F8125C},
+    {"tiny-moe", "affine8,affine4-32", 0xB7989AC28D2EA31A},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

@@ -162,6 +162,8 @@ static void test_conversation(void **given)
     (void)given;
     conversation((weir_engine_options){.kv = "bf16"}, 3);
     conversation((weir_engine_options){.kv = "f32"}, 2);
+    conversation((weir_engine_options){.kv = "affine8,affine4"}, 2);
+    conversation((weir_engine_options){.kv = "affine4", .kv_start = 300}, 2);
     conversation((weir_engine_options){.draft = "mtp"}, 2);
 }
 
@@ -255,11 +257,11 @@ static void test_others(void **given)
     const size_t              n    = each_file(d.dir, NULL);
     weir_model               *tiny = model_named("tiny-moe");
     const weir_engine_options o    = {.cache_memory = 64u << 20, .cache_dir = d.dir, .max_context = 1024, .threads = 1};
-    weir_engine_options       f32 = o, mtp = o;
-    f32.kv                              = "f32";
+    weir_engine_options       affine = o, mtp = o;
+    affine.kv                           = "affine8";
     mtp.draft                           = "mtp";
     const weir_model         *models[]  = {tiny, d.m, d.m, tiny};
-    const weir_engine_options options[] = {o, f32, mtp, f32};
+    const weir_engine_options options[] = {o, affine, mtp, affine};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         weir_engine    *e = engine_with(models[i], options[i]);
         weir_cache_info info;
@@ -330,8 +332,14 @@ static void test_identity(void **given)
         identity(other, m, same[i]);
         assert_memory_equal(other, first, sizeof first);
     }
-    const weir_engine_options differ[] = {{.kv = "f32"}, {.draft = "mtp"}, {.draft = "mtp", .mtp_pre_norm = true}};
-    uint8_t                   seen[4][STORE_KEY_BYTES];
+    const weir_engine_options differ[] = {{.kv = "f32"},
+                                          {.kv = "affine8"},
+                                          {.kv = "bf16,affine8"},
+                                          {.kv = "affine8", .kv_start = 1},
+                                          {.kv = "affine8", .kv_start = 257},
+                                          {.draft = "mtp"},
+                                          {.draft = "mtp", .mtp_pre_norm = true}};
+    uint8_t                   seen[8][STORE_KEY_BYTES];
     memcpy(seen[0], first, sizeof first);
     for (size_t i = 0; i < sizeof differ / sizeof *differ; i++) {
         identity(seen[i + 1], m, differ[i]);
@@ -444,9 +452,11 @@ static void save_and_load(const char *name, weir_engine_options o, uint32_t n)
 static void test_save_and_load(void **given)
 {
     (void)given;
-    static const uint32_t lengths[] = {1, 63, 64, 65, 256, 700};
+    static const uint32_t    lengths[] = {1, 63, 64, 65, 256, 700};
+    static const char *const kv[]      = {"bf16", "f32", "affine8,affine4"};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        save_and_load("tiny-dense", (weir_engine_options){.kv = i % 2 == 0 ? "bf16" : "f32"}, lengths[i]);
+        save_and_load("tiny-dense", (weir_engine_options){.kv = kv[i % 3]}, lengths[i]);
+        save_and_load("tiny-dense", (weir_engine_options){.kv = "affine8", .kv_start = 256}, lengths[i]);
         save_and_load("tiny-moe", (weir_engine_options){.draft = "mtp"}, lengths[i]);
     }
     save_and_load("demo", (weir_engine_options){.draft = "mtp"}, 300);
@@ -475,12 +485,14 @@ static void test_bad_files(void **given)
     (void)given;
     weir_model               *m = model_named("tiny-moe"), *other = model_named("tiny-dense");
     const weir_engine_options o      = {.threads = 1, .max_context = 400};
-    weir_engine_options       longer = o, f32 = o;
+    weir_engine_options       longer = o, f32 = o, affine = o;
     longer.max_context = 600;
     f32.kv             = "f32";
+    affine.kv          = "affine8";
     weir_engine   *e = engine_with(m, o), *elsewhere = engine_with(other, o);
-    weir_engine   *more = engine_with(m, longer), *wide = engine_with(m, f32);
+    weir_engine   *more = engine_with(m, longer), *wide = engine_with(m, f32), *narrow = engine_with(m, affine);
     weir_sequence *s = sequence_on(e), *t = sequence_on(elsewhere), *u = sequence_on(more), *v = sequence_on(wide);
+    weir_sequence *w   = sequence_on(narrow);
     uint32_t      *ids = random_ids(m, 500, 1);
     char           bad[160];
     weir_error     err;
@@ -492,6 +504,7 @@ static void test_bad_files(void **given)
     weir_sequence_reset(s);
     refused(t, ids, saved, WEIR_FORMAT, "another model, cache format or version");
     refused(v, ids, saved, WEIR_FORMAT, "another model, cache format or version");
+    refused(w, ids, saved, WEIR_FORMAT, "another model, cache format or version");
     refused(s, ids, "/nowhere/at/all", WEIR_IO, "No such file");
     const long size = size_of(saved), places[] = {0, 9, 20, 50, 70, 200, 1400, size / 2, size - 1};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -518,10 +531,12 @@ static void test_bad_files(void **given)
     weir_sequence_free(t);
     weir_sequence_free(u);
     weir_sequence_free(v);
+    weir_sequence_free(w);
     weir_engine_close(e);
     weir_engine_close(elsewhere);
     weir_engine_close(more);
     weir_engine_close(wide);
+    weir_engine_close(narrow);
     weir_model_close(m);
     weir_model_close(other);
 }

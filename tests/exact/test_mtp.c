@@ -69,9 +69,9 @@ static uint8_t *cache_of(const run *r, const sequence *q, size_t *n)
 {
     const k_attention_shape *a      = &r->r.m.config.attention;
     const uint32_t           i      = r->r.m.config.n_attention_layers;
-    const size_t             head   = a->head_dim * (size_t)(strcmp(r->c->kv, "f32") == 0 ? 4 : 2);
-    const uint8_t           *from[] = {r->r.k->buf_host(r->r.k, state_keys(r->r.st, i)),
-                                       r->r.k->buf_host(r->r.k, state_values(r->r.st, i))};
+    const k_cache           *c      = state_cache(r->r.st, i);
+    const size_t             head   = k_kv_row_bytes(c->form.keys, a->head_dim);
+    const uint8_t           *from[] = {r->r.k->buf_host(r->r.k, c->keys), r->r.k->buf_host(r->r.k, c->values)};
     *n                              = 2 * (r->c->length - 1) * a->kv_heads * head;
     uint8_t *all = malloc(*n), *to = all;
     assert_non_null(all);

@@ -60,8 +60,15 @@ static void test_bf16(void **given)
     check("bf16", STOPS_TO_1090);
 }
 
+static void test_affine(void **given)
+{
+    (void)given;
+    check("affine8-32,affine4", STOPS_TO_1090);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_f32), cmocka_unit_test(test_bf16),
+                                       cmocka_unit_test(test_affine)};
     return cmocka_run_group_tests_name("exact partition", tests, NULL, NULL);
 }

@@ -59,11 +59,34 @@ static void test_fixture(void **given)
     weir_model_close(m);
 }
 
+/* Forms of a few bits, for heads of 64 numbers and of 256, of one and of several heads. */
+static const struct {
+    const char *fixture, *kv;
+} coded[] = {{"tiny-odd", "affine8,affine4-32"},
+             {"tiny-odd", "affine4,f32"},
+             {"tiny-dense", "affine8-128"},
+             {"tiny-moe", "affine4"},
+             {"tiny-odd", "turbo"},
+             {"mlx-moe-q4", "turbo"},
+             {"mlx-q4", "affine8-32,affine4-128"}};
+enum { CODED = sizeof coded / sizeof *coded };
+
+static void test_coded(void **given)
+{
+    (void)given;
+    for (unsigned i = 0; i < CODED; i++) {
+        weir_model *m = model_named(coded[i].fixture);
+        check_all(m, coded[i].kv);
+        weir_model_close(m);
+    }
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[FIXTURES];
+    struct CMUnitTest tests[FIXTURES + 1];
     for (unsigned i = 0; i < FIXTURES; i++)
         tests[i] = (struct CMUnitTest){
             .name = fixture_names[i], .test_func = test_fixture, .initial_state = (void *)(uintptr_t)fixture_names[i]};
+    tests[FIXTURES] = (struct CMUnitTest){.name = "forms of a few bits", .test_func = test_coded};
     return cmocka_run_group_tests_name("exact state", tests, NULL, NULL);
 }

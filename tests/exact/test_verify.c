@@ -10,13 +10,23 @@
 typedef struct share {
     const char *model, *kv;
     uint64_t    schedules;
-    uint32_t    max_length;
+    uint32_t    max_length, kv_start;
 } share;
 
 static const share shares[] = {
-    {"tiny-odd", "bf16", 600, 400},  {"tiny-odd", "f32", 100, 1216}, {"tiny-dense-tied", "f32", 300, 96},
-    {"tiny-moe", "bf16", 300, 96},   {"mlx-q4", "f32", 300, 300},    {"mlx-q8", "bf16", 200, 96},
-    {"mlx-moe-q4", "bf16", 200, 96}, {"tiny-dense", "f32", 60, 64},  {"demo", "bf16", 40, 64},
+    {"tiny-odd", "bf16", 600, 400, 0},
+    {"tiny-odd", "f32", 100, 1216, 0},
+    {"tiny-dense-tied", "f32", 300, 96, 0},
+    {"tiny-moe", "bf16", 300, 96, 0},
+    {"mlx-q4", "f32", 300, 300, 0},
+    {"mlx-q8", "bf16", 200, 96, 0},
+    {"mlx-moe-q4", "bf16", 200, 96, 0},
+    {"tiny-dense", "f32", 60, 64, 0},
+    {"demo", "bf16", 40, 64, 0},
+    {"tiny-odd", "affine8,affine4-32", 150, 300, 0},
+    {"tiny-moe", "affine4", 100, 150, 0},
+    {"tiny-odd", "affine4", 100, 400, 200},
+    {"tiny-dense-tied", "turbo", 100, 96, 0},
 };
 enum { SHARES = sizeof shares / sizeof *shares };
 static const double most_seconds = 600;
@@ -36,6 +46,7 @@ static void test_share(void **given)
     opt.max_schedules       = s->schedules;
     opt.max_length          = s->max_length;
     opt.kv                  = s->kv;
+    opt.kv_start            = s->kv_start;
     opt.seed                = 1;
     weir_model_get_info(m, &info);
     must(weir_verify(m, &opt, NULL, NULL, &r, &err), &err);

@@ -9,25 +9,45 @@
 
 enum { PART_MAX = 128 };
 
-static size_t element_bytes(const weir_engine *e)
+/* Bytes of one position's keys or values. */
+static size_t position_bytes(const weir_engine *e, k_kv_form form, uint32_t position)
 {
-    return strcmp(e->info.kv, "f32") == 0 ? 4 : 2;
+    const k_attention_shape *a     = &e->m.config.attention;
+    const bool               early = position / K_PAGE < e->st->limits.early;
+    return (size_t)a->kv_heads * k_kv_row_bytes(early ? k_kv_early(form) : form, a->head_dim);
+}
+
+/* Of one layer's keys or values for so many positions. */
+static size_t part_bytes(const weir_engine *e, k_kv_form form, uint32_t length)
+{
+    size_t sum = 0;
+    for (uint32_t t = 0; t < length; t++) sum += position_bytes(e, form, t);
+    return sum;
 }
 
 static size_t cache_bytes(const weir_engine *e, uint32_t length)
 {
-    const k_attention_shape *a = &e->m.config.attention;
-    return 2 * (size_t)e->m.config.n_attention_layers * length * a->kv_heads * a->head_dim * element_bytes(e);
+    size_t sum = 0;
+    for (uint32_t i = 0; i < e->m.config.n_attention_layers; i++) {
+        const k_kv_layer form = state_cache(e->st, i)->form;
+        sum += part_bytes(e, form.keys, length) + part_bytes(e, form.values, length);
+    }
+    return sum;
 }
 
-/* Of one layer's keys or values, what belongs to the sequence: [position][kv head][dim]. */
-static uint8_t *copy_pages(const weir_engine *e, const sequence *q, const uint8_t *pages, uint8_t *to)
+/* Of one layer's keys or values, what belongs to the sequence: [position][kv head] rows. */
+static uint8_t *copy_pages(const weir_engine *e, const sequence *q, const k_buf *buf, k_kv_form form, uint8_t *to)
 {
-    const k_attention_shape *a    = &e->m.config.attention;
-    const size_t             head = a->head_dim * element_bytes(e);
-    for (uint32_t t = 0; t < q->length; t++)
-        for (uint32_t h = 0; h < a->kv_heads; h++, to += head)
-            memcpy(to, pages + (((size_t)q->pages[t / K_PAGE] * a->kv_heads + h) * K_PAGE + t % K_PAGE) * head, head);
+    const uint32_t heads = e->m.config.attention.kv_heads, n_early = e->st->limits.early_pages;
+    const uint8_t *pages = e->k->buf_host(e->k, buf);
+    const size_t   early = k_kv_row_bytes(k_kv_early(form), e->m.config.attention.head_dim) * heads * K_PAGE;
+    for (uint32_t t = 0; t < q->length; t++) {
+        const size_t   page = q->pages[t / K_PAGE], row = position_bytes(e, form, t) / heads;
+        const uint8_t *at =
+            pages + (page < n_early ? page * early : n_early * early + (page - n_early) * row * heads * K_PAGE);
+        assert_int_equal(page < n_early, t / K_PAGE < e->st->limits.early);
+        for (uint32_t h = 0; h < heads; h++, to += row) memcpy(to, at + (h * K_PAGE + t % K_PAGE) * row, row);
+    }
     return to;
 }
 
@@ -41,8 +61,9 @@ static uint8_t *remember(const weir_engine *e, const sequence *q, size_t *n)
     sequence_save(q, all);
     uint8_t *to = all + recurrent;
     for (uint32_t i = 0; i < e->m.config.n_attention_layers; i++) {
-        to = copy_pages(e, q, e->k->buf_host(e->k, state_keys(e->st, i)), to);
-        to = copy_pages(e, q, e->k->buf_host(e->k, state_values(e->st, i)), to);
+        const k_cache *c = state_cache(e->st, i);
+        to               = copy_pages(e, q, c->keys, c->form.keys, to);
+        to               = copy_pages(e, q, c->values, c->form.values, to);
     }
     assert_int_equal(to - all, *n);
     return all;
@@ -57,11 +78,17 @@ static long stop_at(const trace *t, uint32_t length)
 
 void trace_make(trace *t, const weir_model *m, const char *kv, uint64_t seed, const uint32_t *stops, uint32_t n_stops)
 {
+    trace_make_from(t, m, kv, 0, seed, stops, n_stops);
+}
+
+void trace_make_from(trace *t, const weir_model *m, const char *kv, uint32_t kv_start, uint64_t seed,
+                     const uint32_t *stops, uint32_t n_stops)
+{
     assert_true(n_stops > 0 && n_stops <= MAX_STOPS);
-    *t = (trace){.m = m, .kv = kv, .n = stops[n_stops - 1], .n_stops = n_stops};
+    *t = (trace){.m = m, .kv = kv, .kv_start = kv_start, .n = stops[n_stops - 1], .n_stops = n_stops};
     memcpy(t->stops, stops, n_stops * sizeof *stops);
-    weir_engine *e =
-        engine_with(m, (weir_engine_options){.kv = kv, .isa = "scalar", .threads = 1, .max_context = t->n});
+    weir_engine *e = engine_with(
+        m, (weir_engine_options){.kv = kv, .kv_start = kv_start, .isa = "scalar", .threads = 1, .max_context = t->n});
     weir_sequence *s = sequence_on(e);
     t->vocab         = e->m.config.vocab_size;
     t->ids           = random_ids(m, t->n, seed);
@@ -102,10 +129,18 @@ static const char *part_of(const weir_engine *e, size_t at, uint32_t length, cha
                        at % layer_bytes < tail ? "convolution tail" : "recurrent state", at / layer_bytes);
         return buf;
     }
-    const size_t one = cache_bytes(e, length) / 2 / c->n_attention_layers, i = (at - state_size(e->st)) / one;
-    (void)snprintf(buf, PART_MAX, "%s of attention layer %zu, position %zu", i % 2 == 0 ? "keys" : "values", i / 2,
-                   (at - state_size(e->st)) % one / (one / length));
-    return buf;
+    at -= state_size(e->st);
+    for (uint32_t i = 0;; i++) { /* keys, then values of every layer */
+        const k_kv_layer form = state_cache(e->st, i / 2)->form;
+        const k_kv_form  one  = i % 2 == 0 ? form.keys : form.values;
+        const size_t     n    = part_bytes(e, one, length);
+        uint32_t         t    = 0;
+        while (t < length && part_bytes(e, one, t + 1) <= at) t++;
+        (void)snprintf(buf, PART_MAX, "%s of attention layer %u, position %u", i % 2 == 0 ? "keys" : "values", i / 2,
+                       t);
+        if (at < n) return buf;
+        at -= n;
+    }
 }
 
 void trace_check_state(const trace *t, const weir_engine *e, const sequence *q, const char *what)

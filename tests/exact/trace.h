@@ -15,6 +15,7 @@ enum { MAX_STOPS = 16 };
 typedef struct trace {
     const weir_model *m;
     const char       *kv;
+    uint32_t          kv_start;
     uint32_t          n, vocab;
     uint32_t         *ids;    /* [n] */
     float            *logits; /* [n, vocab]: row i after tokens 0 .. i */
@@ -24,6 +25,9 @@ typedef struct trace {
 
 /* Random tokens from the seed.  `stops` ascending, at most n; the last one is where the run ends. */
 void trace_make(trace *t, const weir_model *m, const char *kv, uint64_t seed, const uint32_t *stops, uint32_t n_stops);
+/* The same with a kv_start. */
+void trace_make_from(trace *t, const weir_model *m, const char *kv, uint32_t kv_start, uint64_t seed,
+                     const uint32_t *stops, uint32_t n_stops);
 void trace_free(trace *t);
 
 /* `what` describes the run compared, for the message. */

@@ -18,8 +18,9 @@ enum { MAX_WINDOWS = 64, CHUNK = 256 };
 
 static const double bound_loss = 2e-4; /* nats, of a window as of a text */
 static const double bound_logits =
-    2e-2;                             /* of std, with keys and values in bfloat16; about four times what is measured */
-static const double bound_f32 = 1e-4; /* of std, with keys and values in float32 */
+    2e-2; /* of std, with keys and values in bfloat16; about four times what is measured */
+static const double bound_affine8 = 0.1;  /* of std; twice what is measured */
+static const double bound_f32     = 1e-4; /* of std, with keys and values in float32 */
 
 /* ---- loss ---- */
 
@@ -224,6 +225,12 @@ static void test_answers_bf16(void **given)
     check_answers("bf16", bound_logits);
 }
 
+static void test_answers_affine8(void **given)
+{
+    (void)given;
+    check_answers("affine8", bound_affine8);
+}
+
 static void test_answers_f32(void **given)
 {
     (void)given;
@@ -318,10 +325,10 @@ static void test_unquantised_greedy(void **given)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokenize),           cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_loss_f32),           cmocka_unit_test(test_answers_f32),
-        cmocka_unit_test(test_answers_bf16),       cmocka_unit_test(test_unquantised_loss),
-        cmocka_unit_test(test_unquantised_greedy),
+        cmocka_unit_test(test_tokenize),         cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_f32),         cmocka_unit_test(test_answers_f32),
+        cmocka_unit_test(test_answers_affine8),  cmocka_unit_test(test_answers_bf16),
+        cmocka_unit_test(test_unquantised_loss), cmocka_unit_test(test_unquantised_greedy),
     };
     return cmocka_run_group_tests_name("oracle demo", tests, NULL, NULL);
 }

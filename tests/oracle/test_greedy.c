@@ -138,5 +138,5 @@ static void test_greedy(void **given)
 
 int main(void)
 {
-    return fixture_cases_run("oracle greedy", test_greedy, NULL);
+    return fixture_cases_run("oracle greedy", test_greedy, fixture_case_plain);
 }

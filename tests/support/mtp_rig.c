@@ -1,6 +1,7 @@
 /* tests/support/mtp_rig.c - a model with its MTP head on a backend, without the engine. */
 #include "support/mtp_rig.h"
 
+#include "engine/kv_forms.h"
 #include "kernels/open.h"
 #include "state/state_parts.h"
 #include "support/cmocka.h"
@@ -9,7 +10,7 @@
 
 enum { MAX_ROTARY = 256, MAX_GUESSES = 1024 };
 
-static void reserve(mtp_rig *r, const config *file, k_kv_format kv)
+static void reserve(mtp_rig *r, const config *file)
 {
     weir_error          err;
     double              inv_freq[MAX_ROTARY / 2];
@@ -21,7 +22,6 @@ static void reserve(mtp_rig *r, const config *file, k_kv_format kv)
                                     .expert_cols       = c->expert_size,
                                     .attention         = c->attention,
                                     .delta             = c->delta,
-                                    .kv                = kv,
                                     .inv_freq          = inv_freq};
     const uint32_t      inputs[] = {2 * c->hidden_size, c->intermediate_size, c->shared_size,
                                     c->delta.value_heads * c->delta.value_dim, c->attention.heads * c->attention.head_dim};
@@ -35,23 +35,26 @@ static void reserve(mtp_rig *r, const config *file, k_kv_format kv)
 void rig_open(mtp_rig *r, const weir_model *m, rig_options opt)
 {
     weir_error err;
-    *r                   = (mtp_rig){.opt = opt};
-    const k_kv_format kv = opt.kv != NULL && strcmp(opt.kv, "f32") == 0 ? K_KV_F32 : K_KV_BF16;
+    *r = (mtp_rig){.opt = opt};
     assert_true(load_has_mtp(m->c));
     must(kernels_open(&r->k, "cpu", opt.threads, opt.isa, &err), &err);
     must(load_model(&r->m, r->k, m->c, true, &err), &err);
-    reserve(r, checkpoint_config(m->c), kv);
+    reserve(r, checkpoint_config(m->c));
     const model_config      *c = &r->m.config;
     const k_delta_shape     *d = &c->delta;
     const k_attention_shape *a = &c->attention;
-    const state_limits       l = {.delta_layers     = c->n_delta_layers,
-                                  .attention_layers = model_cached_layers(c),
-                                  .tail_bytes = (uint64_t)(d->conv_kernel - 1) * k_delta_channels(d) * sizeof(float),
-                                  .recurrent_bytes = (uint64_t)d->value_heads * d->value_dim * d->key_dim * sizeof(float),
-                                  .page_bytes = (uint64_t)a->kv_heads * K_PAGE * a->head_dim * (kv == K_KV_F32 ? 4 : 2),
-                                  .max_sequences = opt.max_sequences,
-                                  .max_positions = opt.max_positions,
-                                  .pages         = opt.max_sequences * ((opt.max_positions + K_PAGE - 1) / K_PAGE)};
+    kv_forms                 kv;
+    must(kv_forms_named(&kv, opt.kv, model_cached_layers(c), a->head_dim, &err), &err);
+    const state_limits l = {.delta_layers     = c->n_delta_layers,
+                            .attention_layers = model_cached_layers(c),
+                            .tail_bytes       = (uint64_t)(d->conv_kernel - 1) * k_delta_channels(d) * sizeof(float),
+                            .recurrent_bytes  = (uint64_t)d->value_heads * d->value_dim * d->key_dim * sizeof(float),
+                            .kv_heads         = a->kv_heads,
+                            .head_dim         = a->head_dim,
+                            .kv               = kv.layer,
+                            .max_sequences    = opt.max_sequences,
+                            .max_positions    = opt.max_positions,
+                            .pages            = opt.max_sequences * ((opt.max_positions + K_PAGE - 1) / K_PAGE)};
     must(state_new(&r->st, r->k, &l, &err), &err);
     const work_limits w = {.max_rows = opt.max_rows, .max_wanted = opt.max_rows};
     must(work_new(&r->w, r->k, c, &w, &err), &err);

@@ -96,9 +96,12 @@ void cpu_conv(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps, k_buf *
 void cpu_delta(kernels *k, k_buf *y, k_buf *qkv, k_buf *a, k_buf *b, const k_buf *decay_rate, const k_buf *dt_bias,
                k_buf *state);
 
+/* kv_rows.c: n numbers, the key or value of one position and head, into a row of the cache. */
+void kv_row_write(uint8_t *row, k_kv_form form, const float *x, size_t n);
+
 /* op_attention.c, rope.c */
 void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
-                   const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages);
+                   const k_buf *k_gain, const k_cache *cache);
 void rope_fill(cpu_backend *b);
 
 /* op_moe.c */

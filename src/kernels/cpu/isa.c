@@ -9,6 +9,7 @@ void cpu_isa_scalar(cpu_isa *t)
     cpu_scalar_rows(t);
     cpu_scalar_delta(t);
     cpu_scalar_linear(t);
+    cpu_scalar_blocks(t);
     cpu_scalar_attention(t);
 }
 

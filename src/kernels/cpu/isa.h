@@ -15,6 +15,13 @@ enum { CPU_AVX2 = 1u << 0, CPU_AVX512 = 1u << 1, CPU_NEON = 1u << 2 };
 enum { LANES = 16 };
 enum { ATTENTION_TILE = 4 }; /* queries that share the loads of keys and values */
 
+/* Up to K_PAGE keys or values of one head, one after the other. */
+typedef struct kv_rows {
+    uint8_t  *at;
+    k_kv_form form;
+    uint32_t  dim;
+} kv_rows;
+
 typedef struct cpu_isa {
     const char *name;
 
@@ -57,26 +64,25 @@ typedef struct cpu_isa {
                     float *const *y);
     /* Weight rows row0 .. row0+n-1 (n <= 4; missing ones zero) as a panel of floats. */
     void (*lin_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
+    /* The same two for GGML's block types, whose prepared rows and panels are those of f32. */
+    void (*block_dot)(const lin_weight *w, size_t row0, size_t n_rows, const float *const *x, unsigned m,
+                      float *const *y);
+    void (*block_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
     /* acc [m][4][16] += one piece of the panel times m (1..8) prepared rows; piece 0 starts from zero. */
     void (*lin_tile)(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
                      size_t piece);
     /* sums[i] = tree sum of acc[i][16], i < n. */
     void (*lin_reduce)(float *sums, const float *acc, size_t n);
 
-    /* scores[i*64 + j] = scale * dot(q[i], key j), i < nq (1..4), j < nk; keys [64][dim] bf16 or f32. */
-    void (*scores_bf16)(float *scores, const float *const *q, unsigned nq, const void *keys, size_t nk, size_t dim,
-                        float scale);
-    void (*scores_f32)(float *scores, const float *const *q, unsigned nq, const void *keys, size_t nk, size_t dim,
-                       float scale);
+    /* scores[i*64 + j] = scale * dot(q[i], key j), i < nq (1..4), j < nk. */
+    void (*scores)(float *scores, const float *const *q, unsigned nq, const kv_rows *keys, size_t nk, float scale);
     /* Turns s[0..n-1] into exp(s - max') where max' = max(*max, max s); returns their 16-lane sum;
      * *max becomes max', *rescale exp(old max - max') (0 when *max was -inf). */
     float (*softmax_block)(float *s, size_t n, float *max, float *rescale);
     /* o[i] = o[i] * rescale[i] + sum over j < nk[i] of p[i*64+j] * value j, j ascending, fused;
-     * rescale 0: o is overwritten.  i < nq (1..4); values [64][dim]. */
-    void (*values_bf16)(float *const *o, const float *rescale, const float *p, unsigned nq, const size_t *nk,
-                        const void *values, size_t dim);
-    void (*values_f32)(float *const *o, const float *rescale, const float *p, unsigned nq, const size_t *nk,
-                       const void *values, size_t dim);
+     * rescale 0: o is overwritten.  i < nq (1..4). */
+    void (*values)(float *const *o, const float *rescale, const float *p, unsigned nq, const size_t *nk,
+                   const kv_rows *values);
 
     /* For measuring the machine: about `n` fused multiply-adds of 16 lanes from registers. */
     float (*fma_burn)(size_t n);

@@ -18,6 +18,7 @@ lin_layout lin_layout_of(k_format format, uint32_t group, uint32_t cols)
     } else {
         const uint32_t block = format == K_AFFINE4 ? LANES * NIBBLES : group;
         lo.nv                = block / LANES;
+        lo.group_shift       = (uint32_t)__builtin_ctz(group);
         lo.n_blocks          = (cols + block - 1) / block;
         lo.chunk_blocks      = LANES * group / block;
         lo.x_chunk           = LANES + lo.chunk_blocks * lo.nv * LANES;

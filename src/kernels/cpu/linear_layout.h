@@ -4,7 +4,8 @@
  * format alone (docs/EXACTNESS.md).  It is described by blocks:
  *
  *   dense (f32, f16, bf16): acc[l] = fma(w[16v + l], x[16v + l], acc[l]) for v
- *   ascending; K is padded with zeros to a multiple of 16.
+ *   ascending; K is padded with zeros to a multiple of 16.  GGML's block types are
+ *   dense over the floats that a block stands for.
  *
  *   affine: 16 groups make a chunk.  Per chunk, first the biases of its groups
  *   (lane g mod 16 = group g):   acc[l] = fma(bias[g], xsum[g], acc[l])
@@ -42,6 +43,7 @@ typedef struct lin_weight {
 
 typedef struct lin_layout {
     bool     affine;
+    uint32_t group_shift;  /* affine: log2 of the columns of a group */
     uint32_t nv;           /* vectors of 16 in a block */
     uint32_t n_blocks;     /* in all; dense: vectors */
     uint32_t chunk_blocks; /* blocks in a chunk; dense: vectors */

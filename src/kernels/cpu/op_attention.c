@@ -9,8 +9,8 @@
  * K_PARTITION positions whose results are merged in order.  One unit of work
  * walks its partitions one after the other, or, when a step has few queries,
  * threads take a partition each and the merge follows: the same operations. */
-#include "base/half.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -28,20 +28,32 @@ typedef struct attention_job {
     const k_span  *span; /* of a tile or a split query */
     float         *y;
     const float   *qg; /* [T, heads*2*head_dim] */
-    const uint8_t *k_pages, *v_pages;
-    size_t         page_bytes; /* of one kv head in one page */
-    uint32_t       row;        /* of a split query */
+    const k_cache *cache;
+    uint32_t       row; /* of a split query */
     uint32_t       n_partitions;
     atomic_size_t  next; /* tile of all spans' */
 } attention_job;
 
+/* The keys (or values) of one head in a page; `form` of pages that are not early. */
+static kv_rows rows_of(const cpu_backend *b, const k_buf *buf, k_kv_form form, uint32_t early, uint32_t page,
+                       size_t kv_head)
+{
+    const k_attention_shape *s      = &b->limits.attention;
+    const k_kv_form          mine   = page < early ? k_kv_early(form) : form;
+    const size_t             behind = page < early ? 0 : (size_t)early * s->kv_heads * K_PAGE;
+    const size_t             rows   = ((size_t)page * s->kv_heads + kv_head) * K_PAGE - behind;
+    uint8_t                 *at     = (uint8_t *)buf->data + rows * k_kv_row_bytes(mine, s->head_dim) +
+                  behind * k_kv_row_bytes(k_kv_early(form), s->head_dim);
+    return (kv_rows){.at = at, .form = mine, .dim = s->head_dim};
+}
+
 /* ---- queries, keys, values of the step ---- */
 
 typedef struct store_job {
-    cpu_backend *b;
-    float       *qg, *keys;
-    const float *values, *q_gain, *k_gain;
-    uint8_t     *k_pages, *v_pages;
+    cpu_backend   *b;
+    float         *qg, *keys;
+    const float   *values, *q_gain, *k_gain;
+    const k_cache *cache;
 } store_job;
 
 /* Norm, then rotate the pairs (i, i + rotary/2). */
@@ -57,19 +69,22 @@ static void norm_rotate(const cpu_backend *b, float *x, const float *gain, const
     }
 }
 
-static void store_vector(const cpu_backend *b, uint8_t *pages, uint32_t page, size_t kv_head, size_t slot,
-                         const float *x)
+static void store_vector(const kv_rows *page, size_t slot, const float *x)
 {
-    const k_attention_shape *s  = &b->limits.attention;
-    const size_t             at = (((size_t)page * s->kv_heads + kv_head) * K_PAGE + slot) * s->head_dim;
-    if (b->limits.kv == K_KV_F32) {
-        memcpy(pages + 4 * at, x, s->head_dim * sizeof(float));
+    kv_row_write(page->at + slot * k_kv_row_bytes(page->form, page->dim), page->form, x, page->dim);
+}
+
+/* `form` of the layer: what it rotates is rotated in early pages, too. */
+static void store_value(const kv_rows *page, k_kv_form form, size_t slot, const float *x)
+{
+    float rotated[CPU_MAX_HEAD_DIM];
+    if (form.kind != K_KV_TURBO3) {
+        store_vector(page, slot, x);
         return;
     }
-    for (size_t i = 0; i < s->head_dim; i++) {
-        const uint16_t h = bf16_from_f32(x[i]);
-        memcpy(pages + 2 * (at + i), &h, sizeof h);
-    }
+    memcpy(rotated, x, page->dim * sizeof *x);
+    kv_rotate(rotated, page->dim);
+    store_vector(page, slot, rotated);
 }
 
 static void store_row(void *arg, size_t row)
@@ -83,11 +98,14 @@ static void store_row(void *arg, size_t row)
     for (size_t h = 0; h < s->heads; h++)
         norm_rotate(j->b, j->qg + (row * s->heads + h) * 2 * s->head_dim, j->q_gain, cs);
     const uint32_t page = span->pages[position / K_PAGE];
+    const k_cache *c    = j->cache;
     for (size_t h = 0; h < s->kv_heads; h++) {
-        float *key = j->keys + (row * s->kv_heads + h) * s->head_dim;
-        norm_rotate(j->b, key, j->k_gain, cs);
-        store_vector(j->b, j->k_pages, page, h, position % K_PAGE, key);
-        store_vector(j->b, j->v_pages, page, h, position % K_PAGE, j->values + (row * s->kv_heads + h) * s->head_dim);
+        const size_t at = (row * s->kv_heads + h) * s->head_dim;
+        norm_rotate(j->b, j->keys + at, j->k_gain, cs);
+        const kv_rows keys   = rows_of(j->b, c->keys, c->form.keys, c->early, page, h);
+        const kv_rows values = rows_of(j->b, c->values, c->form.values, c->early, page, h);
+        store_vector(&keys, position % K_PAGE, j->keys + at);
+        store_value(&values, c->form.values, position % K_PAGE, j->values + at);
     }
 }
 
@@ -111,10 +129,12 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
             most  = nk[i] > most ? nk[i] : most;
         }
         if (most == 0) return;
-        const size_t at  = ((size_t)j->span->pages[block] * s->kv_heads + kv_head) * j->page_bytes;
-        const bool   f32 = b->limits.kv == K_KV_F32;
-        (f32 ? b->isa.scores_f32 : b->isa.scores_bf16)(scores, q, nq, j->k_pages + at, most, s->head_dim, scale);
-        float *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
+        const uint32_t page   = j->span->pages[block];
+        const k_cache *c      = j->cache;
+        const kv_rows  keys   = rows_of(b, c->keys, c->form.keys, c->early, page, kv_head);
+        const kv_rows  values = rows_of(b, c->values, c->form.values, c->early, page, kv_head);
+        float         *out[ATTENTION_TILE], rescale[ATTENTION_TILE];
+        b->isa.scores(scores, q, nq, &keys, most, scale);
         for (unsigned i = 0; i < nq; i++) {
             out[i]     = p[i].out;
             rescale[i] = p[i].max == -INFINITY ? 0.0f : 1.0f; /* without keys in this block it keeps what it has */
@@ -122,7 +142,7 @@ static void attend_partition(const attention_job *j, size_t kv_head, uint32_t pa
             const float sum = b->isa.softmax_block(scores + i * K_PAGE, nk[i], &p[i].max, &rescale[i]);
             p[i].sum        = fmaf(p[i].sum, rescale[i], sum);
         }
-        (f32 ? b->isa.values_f32 : b->isa.values_bf16)(out, rescale, scores, nq, nk, j->v_pages + at, s->head_dim);
+        b->isa.values(out, rescale, scores, nq, nk, &values);
     }
 }
 
@@ -138,12 +158,13 @@ static void merge(const cpu_isa *isa, partial *a, const partial *b, size_t n)
     isa->axpy(a->out, w[1], b->out, n);
 }
 
-/* y = out / sum * sigmoid(gate) */
+/* y = out / sum * sigmoid(gate), out rotated back if the values are rotated */
 static void emit(const attention_job *j, size_t row, size_t head, const partial *p)
 {
     const k_attention_shape *s = &j->b->limits.attention;
     float                   *y = j->y + (row * s->heads + head) * s->head_dim;
     for (size_t i = 0; i < s->head_dim; i++) y[i] = p->out[i] / p->sum;
+    if (j->cache->form.values.kind == K_KV_TURBO3) kv_rotate_back(y, s->head_dim);
     j->b->isa.gate(y, j->qg + ((row * s->heads + head) * 2 + 1) * s->head_dim, s->head_dim);
 }
 
@@ -200,12 +221,7 @@ static void tiles_part(void *arg, uint32_t thread, uint32_t n_threads)
     attention_job           *all  = arg;
     const k_attention_shape *s    = &all->b->limits.attention;
     const k_step            *step = all->b->step;
-    attention_job            mine = {.b          = all->b,
-                                     .y          = all->y,
-                                     .qg         = all->qg,
-                                     .k_pages    = all->k_pages,
-                                     .v_pages    = all->v_pages,
-                                     .page_bytes = all->page_bytes};
+    attention_job            mine = {.b = all->b, .y = all->y, .qg = all->qg, .cache = all->cache};
     size_t u = atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed), before = 0; /* tiles of earlier spans */
     for (uint32_t i = 0; i < step->n_spans; i++) {
         if (is_split(all->b, &step->spans[i])) continue;
@@ -271,25 +287,18 @@ static void split_part(void *arg, uint32_t thread, uint32_t n_threads)
 }
 
 void cpu_attention(kernels *k, k_buf *y, k_buf *qg, k_buf *keys, const k_buf *values, const k_buf *q_gain,
-                   const k_buf *k_gain, k_buf *k_pages, k_buf *v_pages)
+                   const k_buf *k_gain, const k_cache *cache)
 {
     cpu_backend             *b     = cpu_of(k);
     const k_attention_shape *s     = &b->limits.attention;
-    const size_t             size  = b->limits.kv == K_KV_F32 ? 4 : 2;
-    store_job                store = {.b       = b,
-                                      .qg      = buf_f32(qg),
-                                      .keys    = buf_f32(keys),
-                                      .values  = buf_f32(values),
-                                      .q_gain  = buf_f32(q_gain),
-                                      .k_gain  = buf_f32(k_gain),
-                                      .k_pages = k_pages->data,
-                                      .v_pages = v_pages->data};
-    attention_job            job   = {.b          = b,
-                                      .y          = buf_f32(y),
-                                      .qg         = buf_f32(qg),
-                                      .k_pages    = k_pages->data,
-                                      .v_pages    = v_pages->data,
-                                      .page_bytes = K_PAGE * s->head_dim * size};
+    store_job                store = {.b      = b,
+                                      .qg     = buf_f32(qg),
+                                      .keys   = buf_f32(keys),
+                                      .values = buf_f32(values),
+                                      .q_gain = buf_f32(q_gain),
+                                      .k_gain = buf_f32(k_gain),
+                                      .cache  = cache};
+    attention_job            job   = {.b = b, .y = buf_f32(y), .qg = buf_f32(qg), .cache = cache};
     for_rows(b, store_row, &store, b->step->n_rows, 4 * (size_t)(s->heads + s->kv_heads) * s->head_dim);
     uint32_t n_split = 0;
     for (uint32_t i = 0; i < b->step->n_spans; i++) n_split += is_split(b, &b->step->spans[i]);

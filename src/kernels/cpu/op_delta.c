@@ -78,13 +78,14 @@ void cpu_conv(kernels *k, k_buf *y, const k_buf *qkv, const k_buf *taps, k_buf *
 /* Columns c .. c+n-1 of value head h over one span. */
 static void delta_block(const delta_job *j, const k_span *span, size_t h, size_t c, size_t n)
 {
-    const k_delta_shape *s   = &j->b->limits.delta;
-    const cpu_isa       *isa = &j->b->isa;
-    const size_t         kh = h / (s->value_heads / s->key_heads), key_size = (size_t)s->key_heads * s->key_dim;
-    const size_t         slot  = (size_t)s->value_heads * s->key_dim * s->value_dim;
-    const size_t         at    = h * s->key_dim * s->value_dim + c;
-    const float         *from  = j->state + span->slot_in * slot + at;
-    float               *state = j->state + span->slot_out * slot + at;
+    const k_delta_shape *s        = &j->b->limits.delta;
+    const cpu_isa       *isa      = &j->b->isa;
+    const size_t         kh       = s->heads_tiled ? h % s->key_heads : h / (s->value_heads / s->key_heads);
+    const size_t         key_size = (size_t)s->key_heads * s->key_dim;
+    const size_t         slot     = (size_t)s->value_heads * s->key_dim * s->value_dim;
+    const size_t         at       = h * s->key_dim * s->value_dim + c;
+    const float         *from     = j->state + span->slot_in * slot + at;
+    float               *state    = j->state + span->slot_out * slot + at;
     if (from != state)
         for (size_t i = 0; i < s->key_dim; i++)
             memcpy(state + i * s->value_dim, from + i * s->value_dim, n * sizeof(float));

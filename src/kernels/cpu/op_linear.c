@@ -63,7 +63,10 @@ static void run_dot(const linear_pass *p, const lin_job *j, size_t row0, size_t 
                 x[s] = prepared_row(p, j, i + s);
                 y[s] = result_row(j, i + s) + r;
             }
-            p->b->isa.lin_dot(&j->w, r, count, x, m, y);
+            if (k_is_block(j->w.format))
+                p->b->isa.block_dot(&j->w, r, count, x, m, y);
+            else
+                p->b->isa.lin_dot(&j->w, r, count, x, m, y);
         }
     }
 }
@@ -75,8 +78,9 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
     const size_t   n_panels     = (n + PANEL_ROWS - 1) / PANEL_ROWS;
     const size_t   panel_floats = lin_panel_floats(&p->lo);
     for (size_t q = 0; q < n_panels; q++) {
-        const size_t left = n - q * PANEL_ROWS;
-        isa->lin_expand(&j->w, row0 + q * PANEL_ROWS, left < PANEL_ROWS ? left : PANEL_ROWS, panels + q * panel_floats);
+        const size_t left = n - q * PANEL_ROWS, rows = left < PANEL_ROWS ? left : PANEL_ROWS;
+        (k_is_block(j->w.format) ? isa->block_expand : isa->lin_expand)(&j->w, row0 + q * PANEL_ROWS, rows,
+                                                                        panels + q * panel_floats);
     }
     enum { TILE = TILE_ROWS * PANEL_ROWS };
     _Alignas(64) float acc[MAX_PANELS][TILE * LANES];

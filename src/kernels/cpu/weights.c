@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "quant/affine.h"
+#include "quant/blocks.h"
 #include "quant/dense.h"
 
 #include <string.h>
@@ -32,6 +33,7 @@ weir_status cpu_weight_new(kernels *k, const k_weight_desc *d, k_weight **out, w
     case K_BF16: m->row_bytes = 2 * (size_t)d->cols; break;
     case K_AFFINE4: m->row_bytes = d->cols / 2; break;
     case K_AFFINE8: m->row_bytes = d->cols; break;
+    default: m->row_bytes = blocks_bytes(k_block_type(d->format), d->cols); break;
     }
     if (d->format == K_AFFINE4 || d->format == K_AFFINE8) {
         m->group           = d->group;
@@ -60,6 +62,7 @@ static void decode_row(const lin_weight *w, size_t row, float *y)
     case K_BF16: dense_decode(y, data, DTYPE_BF16, w->cols); return;
     case K_AFFINE4:
     case K_AFFINE8: break;
+    default: blocks_decode(y, data, k_block_type(w->format), w->cols); return;
     }
     const affine_row a = {.bits       = w->format == K_AFFINE4 ? 4 : 8,
                           .group      = w->group,

@@ -316,6 +316,41 @@ static void test_fused_layouts(void **unused)
     adapter_close(a);
 }
 
+/* Where value heads are tiled, what belongs to them moves: heads 0 1 2 3 stand as 0 2 1 3. */
+static void test_tiled_heads(void **unused)
+{
+    (void)unused;
+    config       c = small();
+    made_tensors t;
+    weir_error   err;
+    adapter     *a;
+    float        rows[8];
+    const float  in[] = {1, 2}, wide[] = {10, 11, 12, 13};
+    for (int i = 0; i < 8; i++) rows[i] = (float)i;
+    c.linear_heads_tiled = true;
+    made_begin(&t);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_qkv.lora_A.weight", "[1, 2]", in, 2);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_qkv.lora_B.weight", "[8, 1]", rows, 8);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_z.lora_A.weight", "[1, 2]", in, 2);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_z.lora_B.weight", "[4, 1]", rows, 4);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_ba.lora_A.weight", "[1, 2]", in, 2);
+    put_f32(&t, "model.layers.0.linear_attn.in_proj_ba.lora_B.weight", "[8, 1]", rows, 8);
+    put_f32(&t, "model.layers.0.linear_attn.out_proj.lora_A.weight", "[1, 4]", wide, 4);
+    put_f32(&t, "model.layers.0.linear_attn.out_proj.lora_B.weight", "[2, 1]", in, 2);
+    put_f32(&t, "model.layers.1.self_attn.k_proj.lora_A.weight", "[1, 2]", in, 2);
+    put_f32(&t, "model.layers.1.self_attn.k_proj.lora_B.weight", "[2, 1]", rows, 2);
+    if (open_made(&a, &t, "adapter_model.safetensors", PEFT, &c, &err) != WEIR_OK) fail_msg("%s", err.text);
+    check_b(a, LORA_IN_QKV, (const float[]){0, 1, 2, 3, 4, 6, 5, 7}, 8);
+    check_b(a, LORA_IN_Z, (const float[]){0, 2, 1, 3}, 4);
+    check_b(a, LORA_IN_B, (const float[]){0, 4, 1, 5}, 4);
+    check_b(a, LORA_IN_A, (const float[]){2, 6, 3, 7}, 4);
+    check_b(a, LORA_K, (const float[]){0, 1}, 2);
+    const adapter_pair *out = pair_of(a, LORA_OUT);
+    assert_memory_equal(out->a, ((const float[]){10, 12, 11, 13}), 4 * sizeof(float));
+    assert_memory_equal(out->b, in, 2 * sizeof(float));
+    adapter_close(a);
+}
+
 /* Fits only the other way round than it is spelled: turned.  Where both fit, the spelling counts. */
 static void test_orientation(void **unused)
 {
@@ -348,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_configs_that_are_refused),
         cmocka_unit_test(test_tensors_that_are_refused),
         cmocka_unit_test(test_fused_layouts),
+        cmocka_unit_test(test_tiled_heads),
         cmocka_unit_test(test_orientation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,15 +24,18 @@ static void ok(const world *w, weir_status st)
 
 void world_open(world *w, uint32_t pages, uint32_t snapshots, bool carry)
 {
-    const state_limits l = {.delta_layers     = 1,
-                            .attention_layers = 2,
-                            .tail_bytes       = TAIL,
-                            .recurrent_bytes  = RECURRENT,
-                            .page_bytes       = ROW * K_PAGE,
-                            .carry_bytes      = carry ? ROW : 0,
-                            .max_sequences    = MOST_SEQUENCES,
-                            .max_positions    = MOST_POSITIONS,
-                            .pages            = pages};
+    static const k_kv_layer forms[2] = {0}; /* bf16 */
+    const state_limits      l        = {.delta_layers     = 1,
+                                        .attention_layers = 2,
+                                        .tail_bytes       = TAIL,
+                                        .recurrent_bytes  = RECURRENT,
+                                        .kv_heads         = 1,
+                                        .head_dim         = ROW / 2,
+                                        .kv               = forms,
+                                        .carry_bytes      = carry ? ROW : 0,
+                                        .max_sequences    = MOST_SEQUENCES,
+                                        .max_positions    = MOST_POSITIONS,
+                                        .pages            = pages};
     assert_true(pages <= MOST_PAGES);
     memset(w, 0, sizeof *w);
     ok(w, kernels_open(&w->k, "cpu", 1, "scalar", &w->err));
@@ -74,15 +77,15 @@ static uint64_t place_of(const sequence *q, uint32_t position)
 static void put(world *w, const sequence *q, uint32_t layer, uint32_t position, row h)
 {
     const row value = ~h;
-    w->k->buf_write(w->k, state_keys(w->s, layer), place_of(q, position), &h, ROW);
-    w->k->buf_write(w->k, state_values(w->s, layer), place_of(q, position), &value, ROW);
+    w->k->buf_write(w->k, state_cache(w->s, layer)->keys, place_of(q, position), &h, ROW);
+    w->k->buf_write(w->k, state_cache(w->s, layer)->values, place_of(q, position), &value, ROW);
 }
 
 static bool has(world *w, const sequence *q, uint32_t layer, uint32_t position, row h)
 {
     row key, value;
-    w->k->buf_read(w->k, state_keys(w->s, layer), place_of(q, position), &key, ROW);
-    w->k->buf_read(w->k, state_values(w->s, layer), place_of(q, position), &value, ROW);
+    w->k->buf_read(w->k, state_cache(w->s, layer)->keys, place_of(q, position), &key, ROW);
+    w->k->buf_read(w->k, state_cache(w->s, layer)->values, place_of(q, position), &value, ROW);
     return key == h && value == ~h;
 }
 

@@ -7,11 +7,15 @@
 
 #include <string.h>
 
+static const k_kv_layer forms[2] = {0}; /* bf16 */
+
 const state_limits fixture_limits = {.delta_layers     = 2,
                                      .attention_layers = 2,
                                      .tail_bytes       = TAIL,
                                      .recurrent_bytes  = RECURRENT,
-                                     .page_bytes       = PAGE,
+                                     .kv_heads         = 1,
+                                     .head_dim         = PAGE / K_PAGE / 2,
+                                     .kv               = forms,
                                      .channel_bytes    = CHANNELS,
                                      .gate_bytes       = GATES,
                                      .max_sequences    = SEQUENCES,

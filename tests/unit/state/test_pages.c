@@ -92,7 +92,7 @@ static void test_page_take(void **given)
     fixture *f = *given;
     uint32_t p[3];
     for (int i = 0; i < 3; i++) {
-        p[i] = page_take(f->s);
+        p[i] = page_take(f->s, 0);
         page_fill(f, p[i], (uint8_t)(i + 1));
     }
     page_hold(f->s, p[1]);
@@ -101,7 +101,7 @@ static void test_page_take(void **given)
     assert_true(page_is(f, p[1], 2));
     page_release(f->s, p[1]);
     assert_int_equal(f->s->n_free_pages, PAGES - 2);
-    assert_int_equal(page_take(f->s), p[1]);
+    assert_int_equal(page_take(f->s, 0), p[1]);
     assert_true(page_is(f, p[1], 0));
     assert_true(page_is(f, p[0], 1));
     assert_true(page_is(f, p[2], 3));
@@ -172,7 +172,7 @@ static void test_dry(void **given)
 {
     fixture *f = *given;
     make(f, 0, 0);
-    for (uint32_t page; (page = page_take(f->s)) != UINT32_MAX;) f->kept[f->n_kept++] = page;
+    for (uint32_t page; (page = page_take(f->s, 0)) != UINT32_MAX;) f->kept[f->n_kept++] = page;
     assert_int_equal(f->n_kept, PAGES); /* promised pages may be lent until they are wanted */
     state_on_dry(f->s, reclaim, f);
     grow(f, 0, 100);
@@ -184,7 +184,7 @@ static void test_dry(void **given)
     assert_int_equal(f->reclaims, 2 + 3);
     assert_int_equal(f->n_kept, PAGES - 4);
     while (f->n_kept > 0) page_hold(f->s, f->kept[--f->n_kept]); /* nothing left to give up */
-    assert_int_equal(page_take(f->s), UINT32_MAX);
+    assert_int_equal(page_take(f->s, 0), UINT32_MAX);
     assert_int_equal(f->reclaims, 6);
     for (uint32_t p = 0; p < PAGES; p++) {
         if (f->s->page_refs[p] != 2) continue;

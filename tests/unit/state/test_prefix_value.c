@@ -204,8 +204,8 @@ static bool run_dry(void)
 {
     static uint32_t taken[MOST_PAGES];
     uint32_t        n = 0;
-    while (w.s->n_free_pages > 0) taken[n++] = page_take(w.s);
-    const uint32_t last = page_take(w.s);
+    while (w.s->n_free_pages > 0) taken[n++] = page_take(w.s, 0);
+    const uint32_t last = page_take(w.s, 0);
     if (last != UINT32_MAX) taken[n++] = last;
     while (n > 0) page_release(w.s, taken[--n]);
     return last != UINT32_MAX;

@@ -150,7 +150,7 @@ static void test_adopt_when_dry(void **given)
     state_on_dry(f->s, reclaim, f);
     for (int i = 1; i < SEQUENCES; i++) make(f, i, 0), grow(f, i, POSITIONS);
     for (int i = 0; i < 4; i++) {
-        f->kept[f->n_kept++] = page_take(f->s);
+        f->kept[f->n_kept++] = page_take(f->s, 0);
         page_fill(f, f->kept[i], (uint8_t)(0x20 + i));
     }
     const uint32_t pages[] = {f->kept[0], f->kept[1], f->kept[2], f->kept[3]};

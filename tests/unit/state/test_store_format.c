@@ -428,55 +428,84 @@ static void long_headers(void **state)
 
 /* ---- in pieces ---- */
 
-enum { PIECES = 9, PIECE = 37 };
+enum { SECTION = 333 };
+
+/* Two ways to cut the section. */
+static const struct {
+    uint64_t    n, bytes, n_first, first_bytes;
+    const char *one_less; /* bytes without the last */
+} cuts[] = {{9, 37, 0, 0, "expected 296 bytes, found 333"}, {6, 61, 3, 50, "expected 272 bytes, found 333"}};
 
 typedef struct pieces {
-    uint8_t bytes[PIECES * PIECE], piece[PIECE];
-    size_t  n_moved;
+    size_t  cut, n_moved;
+    uint8_t bytes[SECTION], piece[SECTION];
 } pieces;
+
+static uint8_t *place_of(pieces *p, uint64_t i, uint64_t *n)
+{
+    const uint64_t first = cuts[p->cut].n_first;
+    *n                   = i < first ? cuts[p->cut].first_bytes : cuts[p->cut].bytes;
+    return p->bytes + (i < first ? i * *n : first * cuts[p->cut].first_bytes + (i - first) * *n);
+}
 
 static void give(void *user, uint64_t i)
 {
-    pieces *p = user;
-    memcpy(p->piece, p->bytes + i * PIECE, PIECE);
+    pieces  *p = user;
+    uint64_t n;
+    uint8_t *at = place_of(p, i, &n);
+    memcpy(p->piece, at, n);
     p->n_moved++;
 }
 
 static void take(void *user, uint64_t i)
 {
-    pieces *p = user;
-    memcpy(p->bytes + i * PIECE, p->piece, PIECE);
+    pieces  *p = user;
+    uint64_t n;
+    uint8_t *at = place_of(p, i, &n);
+    memcpy(at, p->piece, n);
     p->n_moved++;
 }
 
-/* The file is that of the section as a whole, and what is read is what was written. */
-static void a_section_goes_in_pieces(void **state)
+static store_stream stream_of(pieces *p, void (*move)(void *user, uint64_t index))
 {
-    (void)state;
-    store_entry *e =
-        made_entry(&(made_shape){.kind = STORE_SEQUENCE, .n_tokens = 5, .bytes = {11, PIECES * PIECE, 500}});
-    const image  whole = written(e);
-    store_entry  part  = *e;
-    pieces       p = {.n_moved = 0}, q = {.n_moved = 0};
-    store_stream out = {2, PIECES, PIECE, p.piece, give, &p}, in = {2, PIECES, PIECE, q.piece, take, &q};
-    store_file   f;
-    weir_error   err;
+    return (store_stream){.type        = 2,
+                          .n           = cuts[p->cut].n,
+                          .piece_bytes = cuts[p->cut].bytes,
+                          .n_first     = cuts[p->cut].n_first,
+                          .first_bytes = cuts[p->cut].first_bytes,
+                          .piece       = p->piece,
+                          .move        = move,
+                          .user        = p};
+}
+
+/* The file is that of the section as a whole, and what is read is what was written. */
+static void check_pieces(size_t cut)
+{
+    store_entry   *e = made_entry(&(made_shape){.kind = STORE_SEQUENCE, .n_tokens = 5, .bytes = {11, SECTION, 500}});
+    const image    whole = written(e);
+    store_entry    part  = *e;
+    pieces         p = {.cut = cut}, q = {.cut = cut};
+    store_stream   out = stream_of(&p, give), in = stream_of(&q, take);
+    const uint64_t n = cuts[cut].n;
+    store_file     f;
+    weir_error     err;
+    assert_int_equal(store_stream_bytes(&out), SECTION);
     memcpy(p.bytes, e->sections[1].data, sizeof p.bytes);
     part.sections[1].data = NULL;
     assert_int_equal(store_file_write(path, made_namespace, &part, &out, &err), WEIR_OK);
     image m = load(path);
     assert_int_equal(m.n, whole.n);
     assert_memory_equal(m.bytes, whole.bytes, m.n);
-    assert_int_equal(p.n_moved, 2 * PIECES);
+    assert_int_equal(p.n_moved, 2 * n);
 
     assert_int_equal(store_file_open(&f, path, made_namespace, &err), WEIR_OK);
     assert_int_equal(store_file_stream(&f, &in, &err), WEIR_OK);
     assert_memory_equal(q.bytes, p.bytes, sizeof p.bytes);
-    assert_int_equal(q.n_moved, PIECES);
-    in.n = PIECES - 1;
+    assert_int_equal(q.n_moved, n);
+    in.n = n - 1;
     assert_int_equal(store_file_stream(&f, &in, &err), WEIR_FORMAT);
-    assert_non_null(strstr(err.text, "expected 296 bytes, found 333"));
-    in.n = PIECES;
+    assert_non_null(strstr(err.text, cuts[cut].one_less));
+    in.n = n;
     m.bytes[f.header.offsets[1] + sizeof p.bytes - 1] ^= 1;
     store_file_close(&f);
     save(&m);
@@ -485,6 +514,17 @@ static void a_section_goes_in_pieces(void **state)
     assert_non_null(strstr(err.text, "checksum"));
     store_file_close(&f);
     made_free(e);
+}
+
+static void a_section_goes_in_pieces(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) check_pieces(i);
+    /* More bytes than can be counted are those of no section. */
+    assert_int_equal(store_stream_bytes(&(store_stream){.n = 3, .piece_bytes = UINT64_MAX / 2}), UINT64_MAX);
+    assert_int_equal(store_stream_bytes(&(store_stream){.n = 3, .n_first = 3, .first_bytes = UINT64_MAX / 2}),
+                     UINT64_MAX);
+    assert_int_equal(store_stream_bytes(&(store_stream){.n = 2, .piece_bytes = 5, .n_first = 7, .first_bytes = 3}), 6);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* kernels/cpu/arm/neon.c - the inner loops with four registers for 16 lanes. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <arm_neon.h>
 #include <math.h>
@@ -23,9 +24,6 @@ enum {
 typedef struct vf {
     float32x4_t v[4];
 } vf;
-typedef struct vi {
-    uint32x4_t v[4];
-} vi;
 
 /* r.v[i] = expr for the four registers; gcc keeps the struct in registers once
  * the loop is unrolled. */
@@ -161,6 +159,59 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vf_load(t);
 }
+INLINE vf byte_lanes(uint8x16_t b)
+{
+    const uint16x8_t lo = vmovl_u8(vget_low_u8(b)), hi = vmovl_u8(vget_high_u8(b));
+    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(lo))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(lo))),
+                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(hi))), vcvtq_f32_u32(vmovl_u16(vget_high_u16(hi)))}};
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    return byte_lanes(vld1q_u8(p));
+}
+/* 16 codes of four bits, the first one in the lowest bits. */
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    const uint8x8_t   b = vld1_u8(p);
+    const uint8x8x2_t z = vzip_u8(vand_u8(b, vdup_n_u8(15)), vshr_n_u8(b, 4));
+    return byte_lanes(vcombine_u8(z.val[0], z.val[1]));
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    uint32_t both;
+    memcpy(&both, p, sizeof both);
+    const float32x4_t a = vreinterpretq_f32_u32(vdupq_n_u32(both << 16));
+    const float32x4_t b = vreinterpretq_f32_u32(vdupq_n_u32(both & 0xFFFF0000u));
+    *lo                 = (vf){{a, a, a, a}};
+    *hi                 = (vf){{b, b, b, b}};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    const int8x16_t b  = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
+    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
+}
+/* The levels of 16 codes of three bits, the first one in the lowest bits. */
+INLINE vf vf_levels(const uint8_t *p)
+{
+    uint64_t bits = 0;
+    float    t[LANES];
+    memcpy(&bits, p, 6);
+    UNROLL for (int l = 0; l < LANES; l++) t[l] = kv_turbo_levels[bits >> 3 * l & 7];
+    return vf_load(t);
+}
+/* A number in f16, in all lanes. */
+INLINE vf vf_f16(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    const float32x4_t x = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h)));
+    return (vf){{x, x, x, x}};
+}
+
 /* One register's lanes alone. */
 typedef float32x4_t vp;
 typedef uint32x4_t  vq;
@@ -224,6 +275,7 @@ INLINE vp vp_hold(vp v)
 }
 
 #include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
 #include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/rows.h"
@@ -234,5 +286,6 @@ void cpu_isa_neon(cpu_isa *t)
     lanes_rows(t);
     lanes_delta(t);
     lanes_linear(t);
+    lanes_blocks(t);
     lanes_attention(t);
 }

@@ -45,9 +45,9 @@ INLINE void block_words(uint32_t *words, const lin_weight *w, size_t row, size_t
 }
 
 /* The first of a chunk's scales that a part of its block i has. */
-INLINE size_t scale_at(const bool four, uint32_t group, size_t i, size_t part)
+INLINE size_t scale_at(const lin_layout *lo, const bool four, size_t i, size_t part)
 {
-    return four ? (i * LANES + part * PART_LANES) * WORD_NIBBLES / group : i;
+    return four ? (i * LANES + part * PART_LANES) * WORD_NIBBLES >> lo->group_shift : i;
 }
 
 INLINE vp part_scale(const float *scales, const bool four, uint32_t group)
@@ -65,6 +65,7 @@ typedef struct dot_run {
     size_t         row_bytes;
     const float   *scales; /* affine: of row 0; the next row's are CHUNK_SCALES on */
     uint32_t       group, nv;
+    size_t         step;        /* 4 bits: scales of a block */
     size_t         n, ahead;    /* ahead: bytes to what is fetched meanwhile; 0: nothing */
     const float   *x[DOT_ROWS]; /* the part's first element of the stretch */
     float         *acc;         /* [R][M][16], the part's lanes of it */
@@ -104,7 +105,7 @@ INLINE void dot_floats(const dot_run *d, const int R, const float *const *x, con
 
 INLINE void dot_words(const dot_run *d, const int R, const float *const *x, const int M, vp sum[DOT_TILE][DOT_ROWS])
 {
-    const size_t   row_bytes = d->row_bytes, ahead = d->ahead, step = LANES * WORD_NIBBLES / d->group;
+    const size_t   row_bytes = d->row_bytes, ahead = d->ahead, step = d->step;
     const uint32_t group  = d->group;
     const uint8_t *codes  = d->data;
     const float   *scales = d->scales;
@@ -161,7 +162,7 @@ INLINE void dot_kernel(const dot_run *d, const int R, const int M, const k_forma
     case K_AFFINE8: dot_bytes(d, R, x, M, sum); break;
     case K_F16: dot_floats(d, R, x, M, DTYPE_F16, sum); break;
     case K_BF16: dot_floats(d, R, x, M, DTYPE_BF16, sum); break;
-    case K_F32: dot_floats(d, R, x, M, DTYPE_F32, sum); break;
+    default: dot_floats(d, R, x, M, DTYPE_F32, sum); break;
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int m = 0; m < M; m++)
         vp_store(d->acc + (r * M + m) * LANES, sum[r][m]);
@@ -234,7 +235,7 @@ static void dot_parts(dot_run *d, const dot_piece *p, size_t x_at, size_t elemen
         d->data           = data + lane * element;
         d->acc            = p->acc + lane;
         d->ahead          = part == 0 ? ahead : 0;
-        if (scales != NULL) d->scales = scales + scale_at(p->w->format == K_AFFINE4, p->w->group, 0, part);
+        if (scales != NULL) d->scales = scales + scale_at(p->lo, p->w->format == K_AFFINE4, 0, part);
         for (unsigned m = 0; m < p->m; m++) d->x[m] = p->x[m] + x_at + lane;
         fn(d);
     }
@@ -247,8 +248,11 @@ static void dense_piece(const dot_piece *p)
     const size_t      size = type == DTYPE_F32 ? 4 : 2, whole = w->cols / LANES;
     const size_t      first = p->k.chunk * p->lo->chunk_blocks + p->k.first;
     const uint8_t    *data  = w->data + p->row * w->row_bytes;
-    dot_run           d     = {.data = data + first * LANES * size, .row_bytes = w->row_bytes, .ahead = p->ahead};
-    d.n                     = whole < first ? 0 : whole - first < p->k.n ? whole - first : p->k.n;
+    dot_run           d; /* x and acc come later; zeros there take longer than some rows */
+    d.data      = data + first * LANES * size;
+    d.row_bytes = w->row_bytes;
+    d.ahead     = p->ahead;
+    d.n         = whole < first ? 0 : whole - first < p->k.n ? whole - first : p->k.n;
     dot_parts(&d, p, first * LANES, size, NULL);
     if (d.n == p->k.n) return;
     _Alignas(64) float last[DOT_TILE][LANES]; /* the last columns */
@@ -258,11 +262,14 @@ static void dense_piece(const dot_piece *p)
         vf_store(last[r], load_float(data + r * w->row_bytes, type, whole * LANES, w->cols));
     floats.format = K_F32;
     q.w           = &floats;
-    d             = (dot_run){.data = (const uint8_t *)last, .row_bytes = sizeof last[0], .n = 1};
+    d.data        = (const uint8_t *)last;
+    d.row_bytes   = sizeof last[0];
+    d.n           = 1;
+    d.ahead       = 0;
     dot_parts(&d, &q, whole * LANES, sizeof(float), NULL);
 }
 
-/* acc[r][m] += bias times the sums of x's groups. */
+/* acc[r][m] += bias times the sums of x's groups, from zero in the first chunk. */
 static void dot_biases(const dot_piece *p)
 {
     const lin_weight *w = p->w;
@@ -271,7 +278,8 @@ static void dot_biases(const dot_piece *p)
         const uint8_t *row  = w->biases + (p->row + r) * w->scale_row_bytes;
         const vf       bias = load_float(row, w->scale_type, p->k.chunk * LANES, w->cols / w->group);
         for (unsigned m = 0; m < p->m; m++, a += LANES)
-            vf_store(a, vf_fma(bias, vf_load(p->x[m] + p->k.chunk * p->lo->x_chunk), vf_load(a)));
+            vf_store(a, vf_fma(bias, vf_load(p->x[m] + p->k.chunk * p->lo->x_chunk),
+                               p->k.chunk == 0 ? vf_zero() : vf_load(a)));
     }
 }
 
@@ -286,14 +294,16 @@ static void affine_piece(const dot_piece *p)
         vf_store(scales[r], load_float(w->scales + (p->row + r) * w->scale_row_bytes, w->scale_type, p->k.chunk * LANES,
                                        w->cols / w->group));
     if (p->k.first == 0) dot_biases(p);
-    dot_run      d     = {.data      = w->data + p->row * w->row_bytes + first * bytes,
-                          .row_bytes = w->row_bytes,
-                          .group     = w->group,
-                          .nv        = p->lo->nv,
-                          .ahead     = p->ahead};
-    const size_t whole = w->row_bytes / bytes;
+    dot_run d; /* as above */
+    d.data             = w->data + p->row * w->row_bytes + first * bytes;
+    d.row_bytes        = w->row_bytes;
+    d.group            = w->group;
+    d.nv               = p->lo->nv;
+    d.step             = LANES * WORD_NIBBLES >> p->lo->group_shift;
+    d.ahead            = p->ahead;
+    const size_t whole = four ? w->row_bytes / BLOCK_BYTES : p->lo->n_blocks;
     d.n                = first + p->k.n > whole ? whole - first : p->k.n;
-    dot_parts(&d, p, x_at, four ? 4 : 1, scales[0] + scale_at(four, w->group, p->k.first, 0));
+    dot_parts(&d, p, x_at, four ? 4 : 1, scales[0] + scale_at(p->lo, four, p->k.first, 0));
     if (d.n == p->k.n) return;
     _Alignas(64) uint32_t end[DOT_TILE][LANES]; /* a short last block */
     const size_t          n = d.n;
@@ -302,7 +312,7 @@ static void affine_piece(const dot_piece *p)
     d.row_bytes = sizeof end[0];
     d.n         = 1;
     d.ahead     = 0;
-    dot_parts(&d, p, x_at + n * WORD_NIBBLES * LANES, 4, scales[0] + scale_at(true, w->group, p->k.first + n, 0));
+    dot_parts(&d, p, x_at + n * WORD_NIBBLES * LANES, 4, scales[0] + scale_at(p->lo, true, p->k.first + n, 0));
 }
 
 /* Rows in groups, K in pieces: a piece of all x stays in L1 while a group's rows
@@ -320,7 +330,7 @@ static void dot_rows(const lin_weight *w, size_t row0, size_t n, const float *co
     for (size_t r0 = 0; r0 < n; r0 += group) {
         const size_t rows = n - r0 < group ? n - r0 : group,
                      all  = (rows * m + 7) / 8 * 8; /* eight are added together */
-        for (size_t i = 0; i < all; i++) vf_store(acc + i * LANES, vf_zero());
+        for (size_t i = lo.affine ? rows * m : 0; i < all; i++) vf_store(acc + i * LANES, vf_zero());
         for (size_t i = 0; i < (whole ? lo.n_chunks : lo.n_pieces); i++) {
             p.k = whole ? (lin_piece){.chunk = i, .n = lin_chunk_blocks(&lo, i)} : lin_piece_of(&lo, i);
             for (size_t r = 0; r < rows; r += p.n_rows) {
@@ -367,7 +377,7 @@ INLINE void expand_block(const lin_weight *w, const lin_layout *lo, size_t row, 
         codes = (const uint8_t *)end;
     }
     for (size_t part = 0; part < PARTS; part++) {
-        const size_t at = scale_at(four, w->group, b % lo->chunk_blocks, part);
+        const size_t at = scale_at(lo, four, b % lo->chunk_blocks, part);
         float       *to = panel + part * PART_LANES;
         vp_store(to, part_scale(scales + at, four, w->group));
         to += PANEL_ROWS * LANES;
@@ -406,7 +416,7 @@ static void lin_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
     case K_F16: expand_dense(w, row0, n, panel, DTYPE_F16); break;
     case K_BF16: expand_dense(w, row0, n, panel, DTYPE_BF16); break;
     case K_AFFINE4: expand_affine(w, row0, n, panel, true); break;
-    case K_AFFINE8: expand_affine(w, row0, n, panel, false); break;
+    default: expand_affine(w, row0, n, panel, false); break;
     }
 }
 

@@ -15,6 +15,7 @@ static inline float lanes_sum(float a[LANES])
 void cpu_scalar_rows(cpu_isa *t);      /* rows.c: norms, activations, convolution */
 void cpu_scalar_delta(cpu_isa *t);     /* delta.c */
 void cpu_scalar_linear(cpu_isa *t);    /* linear.c */
+void cpu_scalar_blocks(cpu_isa *t);    /* blocks.c */
 void cpu_scalar_attention(cpu_isa *t); /* attention.c */
 
 #endif

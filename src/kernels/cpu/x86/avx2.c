@@ -1,5 +1,6 @@
 /* kernels/cpu/x86/avx2.c - the inner loops with two registers for 16 lanes. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -14,7 +15,7 @@ enum {
     DELTA_TILE  = 1,
     SCORE_KEYS  = 1,
     VALUE_TILE  = 1,
-    DOT_MOST    = 6, /* rows of x in one pass over the weights */
+    DOT_MOST    = 4, /* rows of x in one pass over the weights */
     PARTS       = 2,
     BURN_CHAINS = 6
 };
@@ -144,11 +145,38 @@ INLINE vf vf_load_bf16(const void *p)
     const __m128i *h = p;
     return (vf){bf16_lanes(_mm_loadu_si128(h)), bf16_lanes(_mm_loadu_si128(h + 1))};
 }
+/* n < 16 bytes, an even number, and zeros.  Through general registers: a vector that is
+ * loaded over smaller stores waits for them. */
+INLINE __m128i load_bytes(const uint8_t *p, size_t n)
+{
+    uint64_t lo = 0, hi = 0;
+    uint32_t a, b;
+    uint16_t c = 0;
+    if (n >= 8) {
+        memcpy(&lo, p, 8);
+        memcpy(&hi, p + n - 8, 8);
+        hi = n == 8 ? 0 : hi >> (8 * (16 - n));
+    } else if (n >= 4) {
+        memcpy(&a, p, 4);
+        memcpy(&b, p + n - 4, 4);
+        lo = a | (uint64_t)b << (8 * (n - 4));
+    } else if (n > 0) {
+        memcpy(&c, p, 2);
+        lo = c;
+    }
+    return _mm_set_epi64x((long long)hi, (long long)lo);
+}
+/* n < 16 halves, as two registers. */
+INLINE void load_halves(__m128i *lo, __m128i *hi, const uint8_t *p, size_t n)
+{
+    *lo = n >= 8 ? _mm_loadu_si128((const void *)p) : load_bytes(p, 2 * n);
+    *hi = n > 8 ? load_bytes(p + 16, 2 * (n - 8)) : _mm_setzero_si128();
+}
 INLINE vf vf_load_bf16_n(const void *p, size_t n)
 {
-    uint16_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vf_load_bf16(t);
+    __m128i lo, hi;
+    load_halves(&lo, &hi, p, n);
+    return (vf){bf16_lanes(lo), bf16_lanes(hi)};
 }
 INLINE vf vf_load_f16(const void *p)
 {
@@ -157,9 +185,9 @@ INLINE vf vf_load_f16(const void *p)
 }
 INLINE vf vf_load_f16_n(const void *p, size_t n)
 {
-    uint16_t t[LANES] = {0};
-    memcpy(t, p, n * sizeof *t);
-    return vf_load_f16(t);
+    __m128i lo, hi;
+    load_halves(&lo, &hi, p, n);
+    return (vf){_mm256_cvtph_ps(lo), _mm256_cvtph_ps(hi)};
 }
 INLINE vf vf_load_f32(const void *p)
 {
@@ -171,6 +199,67 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
     memcpy(t, p, n * sizeof *t);
     return vf_load(t);
 }
+INLINE __m256 nibble(__m256i words, const int s)
+{
+    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(words, 4 * s), _mm256_set1_epi32(15)));
+}
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const void *)p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)),
+                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(b, 8)))};
+}
+/* 8 codes of four bits, the first one in the lowest bits. */
+INLINE __m256 word_nibbles(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return nibble(_mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)), 0);
+}
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    return (vf){word_nibbles(p), word_nibbles(p + 4)};
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    int32_t both;
+    memcpy(&both, p, sizeof both);
+    const __m256i v = _mm256_set1_epi32(both);
+    const __m256  a = _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));
+    const __m256  b = _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32((int)0xFFFF0000u)));
+    *lo             = (vf){a, a};
+    *hi             = (vf){b, b};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    const __m128i b = _mm_loadu_si128((const void *)p);
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
+}
+/* The permute looks at the low three bits of its index alone. */
+INLINE __m256 eight_levels(const uint8_t *p)
+{
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    const __m256i codes = _mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21));
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(kv_turbo_levels), codes);
+}
+/* The levels of 16 codes of three bits, the first one in the lowest bits; reads one byte more. */
+INLINE vf vf_levels(const uint8_t *p)
+{
+    return (vf){eight_levels(p), eight_levels(p + 3)};
+}
+/* A number in f16, in all lanes. */
+INLINE vf vf_f16(const uint8_t *p)
+{
+    int16_t h;
+    memcpy(&h, p, sizeof h);
+    const __m256 x = _mm256_cvtph_ps(_mm_set1_epi16(h));
+    return (vf){x, x};
+}
+
 /* One register's lanes alone. */
 typedef __m256  vp;
 typedef __m256i vq;
@@ -234,6 +323,7 @@ INLINE vp vp_hold(vp v)
 }
 
 #include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
 #include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/rows.h"
@@ -244,5 +334,6 @@ void cpu_isa_avx2(cpu_isa *t)
     lanes_rows(t);
     lanes_delta(t);
     lanes_linear(t);
+    lanes_blocks(t);
     lanes_attention(t);
 }

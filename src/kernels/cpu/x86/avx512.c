@@ -1,8 +1,10 @@
 /* kernels/cpu/x86/avx512.c - the inner loops with one register for 16 lanes. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/kv_turbo.h"
 
 #include <immintrin.h>
 #include <math.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
@@ -159,6 +161,53 @@ INLINE vf vf_load_f32_n(const void *p, size_t n)
 {
     return _mm512_maskz_loadu_ps(first(n), p);
 }
+INLINE vf vf_bytes(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+}
+/* 16 codes of four bits, the first one in the lowest bits. */
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    const vi both  = _mm512_castsi128_si512(_mm_loadl_epi64((const void *)p));
+    const vi words = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
+    const vi codes =
+        _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(codes, _mm512_set1_epi32(15)));
+}
+/* Two numbers in bfloat16, each in all lanes. */
+INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
+{
+    int32_t both;
+    memcpy(&both, p, sizeof both);
+    const vi v = _mm512_set1_epi32(both);
+    *lo        = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+    *hi        = _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
+}
+/* The levels of 16 codes of three bits, the first one in the lowest bits; reads one byte more. */
+INLINE vf vf_levels(const uint8_t *p)
+{
+    int32_t lo, hi;
+    memcpy(&lo, p, sizeof lo);
+    memcpy(&hi, p + 3, sizeof hi);
+    const vi words = _mm512_inserti64x4(_mm512_set1_epi32(lo), _mm256_set1_epi32(hi), 1);
+    const vi codes =
+        _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 0, 3, 6, 9, 12, 15, 18, 21));
+    /* The permute looks at four bits of its index: the table stands there twice. */
+    return _mm512_permutexvar_ps(codes, _mm512_broadcast_f32x8(_mm256_loadu_ps(kv_turbo_levels)));
+}
+/* A number in f16, in all lanes. */
+INLINE vf vf_f16(const uint8_t *p)
+{
+    int16_t h;
+    memcpy(&h, p, sizeof h);
+    return _mm512_cvtph_ps(_mm256_set1_epi16(h));
+}
+
 /* One register's lanes: all of them. */
 typedef __m512  vp;
 typedef __m512i vq;
@@ -223,6 +272,7 @@ INLINE vp vp_hold(vp v)
 }
 
 #include "kernels/cpu/lanes/attention.h"
+#include "kernels/cpu/lanes/blocks.h"
 #include "kernels/cpu/lanes/delta.h"
 #include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/rows.h"
@@ -233,5 +283,6 @@ void cpu_isa_avx512(cpu_isa *t)
     lanes_rows(t);
     lanes_delta(t);
     lanes_linear(t);
+    lanes_blocks(t);
     lanes_attention(t);
 }
