@@ -87,9 +87,9 @@ typedef struct weir_fit {
     uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
     uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
     uint64_t adapter_bytes;            /* adapters, and the workspace that they need */
-    uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences * state;
-                             4: the token ids.  Positions before kv_start count
-                             max_sequences * kv_start_bytes in place of kv */
+    uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences *
+                             state; 4: the token ids.  Positions before kv_start count max_sequences * kv_start_bytes in
+                             place of kv */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;
