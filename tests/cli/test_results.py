@@ -269,7 +269,7 @@ class Adapters(Case):
 
 class Fit(Case):
     def test_formula(self):
-        keys = {"weights_bytes", "kv_bytes_per_token", "state_bytes_per_sequence", "snapshot_bytes", "cache_bytes",
+        keys = {"weights_bytes", "kv_bytes_per_token", "kv_start_bytes", "state_bytes_per_sequence", "snapshot_bytes", "cache_bytes",
                 "draft_bytes", "adapter_bytes", "workspace_bytes", "total_bytes", "max_context", "fits"}
         for parallel in [1, 3]:
             f = self.json("fit", DEMO, "--ctx", "1000", "--parallel", parallel)
