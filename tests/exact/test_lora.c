@@ -120,6 +120,36 @@ static void read_together(const desk *d, weir_engine *e, float *logits[SEQUENCES
     for (int i = 0; i < SEQUENCES; i++) weir_sequence_free(s[i]);
 }
 
+/* The runs of a step of none (2 rows), a (3) and b then a (1): by place, and of their rows alone. */
+static void test_runs_go_by_place(void **unused)
+{
+    (void)unused;
+    desk           d;
+    weir_error     err;
+    weir_sequence *s[SEQUENCES];
+    desk_open(&d, "tiny-odd");
+    weir_engine          *e      = engine_of(&d, (weir_engine_options){.threads = 1});
+    static const uint32_t many[] = {2, 3, 1};
+    batch_clear(e);
+    for (int i = 0; i < SEQUENCES; i++) {
+        s[i] = sequence_of(&d, e, i);
+        must(batch_add(e, s[i], d.ids[i], many[i], false, NULL, &err), &err);
+    }
+    must(batch_forward(e, NULL, &err), &err);
+    const lora_run *r = e->adapters.runs;
+    const lora     *a = &e->adapters.loras[0], *b = &e->adapters.loras[1];
+    assert_int_equal(e->adapters.step.n_runs, 3);
+    assert_true(r[0].adapter == a && r[0].n == 3 && r[1].adapter == b && r[1].n == 1 && r[2].adapter == a &&
+                r[2].n == 1);
+    assert_memory_equal(r[0].rows, ((const uint32_t[]){2, 3, 4}), 3 * sizeof(uint32_t));
+    assert_true(r[1].rows[0] == 5 && r[2].rows[0] == 5);
+    assert_true(r[0].scales[0] == 1.0f && r[1].scales[0] == 0.5f && r[2].scales[0] == -0.25f);
+    must(batch_commit(e, &err), &err);
+    for (int i = 0; i < SEQUENCES; i++) weir_sequence_free(s[i]);
+    weir_engine_close(e);
+    desk_close(&d);
+}
+
 static void check_together(const char *name)
 {
     desk        d;
@@ -473,6 +503,7 @@ static void test_fit_counts_them(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs_go_by_place),
         cmocka_unit_test(test_a_step_of_several),
         cmocka_unit_test(test_chunks_and_threads),
         cmocka_unit_test(test_the_forms_are_twins),
