@@ -7,7 +7,7 @@
 #ifndef WEIR_ENGINE_H
 #define WEIR_ENGINE_H
 
-#include "weir/model.h"
+#include "weir/adapter.h"
 
 typedef struct weir_engine weir_engine;
 
@@ -41,6 +41,10 @@ typedef struct weir_engine_options {
     uint32_t          max_drafts;  /* per step and sequence, at most 16; 0: 3 for "mtp", 8 for "ngram", 4 for "model" */
     bool              fixed_drafts; /* always max_drafts instead of what pays; for measuring */
     bool              mtp_pre_norm; /* feed the MTP head what precedes the final norm (docs/CLI.md, --mtp-hidden) */
+
+    /* What sequences and requests may choose, n_adapters of them; each of this model, and must outlive the engine. */
+    const weir_adapter *const *adapters;
+    size_t                     n_adapters;
 } weir_engine_options;
 
 #define WEIR_CACHE_AUTO UINT64_MAX
@@ -82,9 +86,10 @@ typedef struct weir_fit {
     uint64_t cache_bytes;              /* what the prefix cache takes of cache_memory */
     uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
     uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
-    uint64_t total_bytes; /* weights + workspace + cache + drafts + (kv + 4) * pool_context + max_sequences * state;
-                             4: the token ids.  Positions before kv_start count
-                             max_sequences * kv_start_bytes in place of kv */
+    uint64_t adapter_bytes;            /* adapters, and the workspace that they need */
+    uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences *
+                             state; 4: the token ids.  Positions before kv_start count max_sequences * kv_start_bytes in
+                             place of kv */
     uint32_t max_context; /* the longest context that fits memory_limit (0: the machine's memory) */
     bool     fits;
 } weir_fit;

@@ -25,6 +25,9 @@ typedef struct weir_request_options {
     int32_t                      priority; /* -100 to 100; higher goes first, equals in order of arrival */
     bool                         no_cache; /* neither use the prefix cache nor leave anything in it */
 
+    const weir_adapter_choice *adapters; /* n_adapters of the engine's, at most WEIR_MAX_ADAPTERS; copied */
+    size_t                     n_adapters;
+
     weir_token_fn    *token;    /* as for weir_generate(); NULL is allowed */
     weir_progress_fn *progress; /* after each chunk of the prompt: tokens done (cached ones included), of how many; the
                                                 last call follows the first token.  NULL is allowed */

@@ -19,6 +19,12 @@ WEIR_API weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir
 WEIR_API weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir_error *err);
 WEIR_API void        weir_sequence_free(weir_sequence *s); /* NULL is allowed */
 
+/* Chooses the adapters of an empty sequence, n of the engine's (0: none, as in a new one); they
+ * stay over weir_sequence_reset, and a fork has the same.  WEIR_INVALID: a sequence that has read
+ * something, more than WEIR_MAX_ADAPTERS, or one that the engine does not know. */
+WEIR_API weir_status weir_sequence_set_adapters(weir_sequence *s, const weir_adapter_choice *adapters, size_t n,
+                                                weir_error *err);
+
 /* Tokens read so far, and the tokens themselves (borrowed until the next change). */
 WEIR_API uint32_t        weir_sequence_length(const weir_sequence *s);
 WEIR_API const uint32_t *weir_sequence_tokens(const weir_sequence *s);
@@ -64,14 +70,14 @@ WEIR_API void        weir_snapshot_free(weir_snapshot *snap); /* NULL is allowed
 /* Tokens the snapshot stands for. */
 WEIR_API uint32_t weir_snapshot_length(const weir_snapshot *snap);
 /* Cuts the sequence back to the snapshot.  WEIR_INVALID unless the sequence
- * belongs to the same engine and still begins with the snapshot's tokens. */
+ * belongs to the same engine, has the same adapters and still begins with the snapshot's tokens. */
 WEIR_API weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, weir_error *err);
 
 /* Writes everything the sequence remembers to a file (temporary file, fsync,
  * rename; docs/STATE-FILES.md has the format).  WEIR_INVALID for an empty one. */
 WEIR_API weir_status weir_sequence_save(const weir_sequence *s, const char *path, weir_error *err);
 /* Makes `s` what was saved.  WEIR_FORMAT names what is wrong with the file:
- * damaged, or of another model, cache format or version; WEIR_INVALID: longer
+ * damaged, or of another model, adapters, cache format or version; WEIR_INVALID: longer
  * than `s` has room for.  After a failure `s` is empty. */
 WEIR_API weir_status weir_sequence_load(weir_sequence *s, const char *path, weir_error *err);
 

@@ -2,6 +2,7 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include "weir/adapter.h"
 #include "weir/base.h"
 #include "weir/convert.h"
 #include "weir/engine.h"

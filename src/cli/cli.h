@@ -39,8 +39,8 @@ typedef struct command {
     int (*run)(const options *o);   /* returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_eval, cmd_bench, cmd_fit, cmd_quantize,
-    cmd_verify;
+extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,
+    cmd_quantize, cmd_verify;
 
 /* Prints "weir: " and the message; returns CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);

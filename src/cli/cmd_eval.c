@@ -24,7 +24,7 @@ static const arg_option eval_options[] = {
      "score the first N windows only (default: all)"},
 };
 static const arg_group        eval_group = ARG_GROUP("Options", eval_options);
-static const arg_group *const groups[]   = {&eval_group, &options_common, NULL};
+static const arg_group *const groups[]   = {&eval_group, &options_adapters, &options_common, NULL};
 
 typedef struct scoring {
     const uint32_t *window; /* its ids */

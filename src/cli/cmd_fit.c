@@ -11,17 +11,19 @@ static const arg_option fit_options[] = {
      "tokens that all sequences together may have (default: as\nmany as all at their longest)"},
 };
 static const arg_group        fit_group = ARG_GROUP("Options", fit_options);
-static const arg_group *const groups[]  = {&fit_group, &options_drafts, &options_cache, &options_common, NULL};
+static const arg_group *const groups[]  = {&fit_group,     &options_adapters, &options_drafts,
+                                           &options_cache, &options_common,   NULL};
 
 static int print_json(const weir_fit *f)
 {
-    return cli_print_json(json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "weights_bytes", (json_int_t)f->weights_bytes,
-        "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token, "kv_start_bytes", (json_int_t)f->kv_start_bytes,
-        "state_bytes_per_sequence", (json_int_t)f->state_bytes_per_sequence, "snapshot_bytes",
-        (json_int_t)f->snapshot_bytes, "cache_bytes", (json_int_t)f->cache_bytes, "draft_bytes",
-        (json_int_t)f->draft_bytes, "workspace_bytes", (json_int_t)f->workspace_bytes, "total_bytes",
-        (json_int_t)f->total_bytes, "max_context", (json_int_t)f->max_context, "fits", f->fits));
+    return cli_print_json(
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "weights_bytes",
+                  (json_int_t)f->weights_bytes, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
+                  "kv_start_bytes", (json_int_t)f->kv_start_bytes, "state_bytes_per_sequence",
+                  (json_int_t)f->state_bytes_per_sequence, "snapshot_bytes", (json_int_t)f->snapshot_bytes,
+                  "cache_bytes", (json_int_t)f->cache_bytes, "draft_bytes", (json_int_t)f->draft_bytes, "adapter_bytes",
+                  (json_int_t)f->adapter_bytes, "workspace_bytes", (json_int_t)f->workspace_bytes, "total_bytes",
+                  (json_int_t)f->total_bytes, "max_context", (json_int_t)f->max_context, "fits", f->fits));
 }
 
 static int print_table(const weir_fit *f)
@@ -34,6 +36,7 @@ static int print_table(const weir_fit *f)
     (void)printf("prefix cache        %12.1f MB, of %.1f MB a place to go on from\n", (double)f->cache_bytes * 1e-6,
                  (double)f->snapshot_bytes * 1e-6);
     (void)printf("drafts              %12.1f MB\n", (double)f->draft_bytes * 1e-6);
+    (void)printf("adapters            %12.1f MB\n", (double)f->adapter_bytes * 1e-6);
     (void)printf("workspace           %12.1f MB\n", (double)f->workspace_bytes * 1e-6);
     (void)printf("total               %12.1f MB\n", (double)f->total_bytes * 1e-6);
     (void)printf("fits                %12s\n", f->fits ? "yes" : "no");

@@ -17,7 +17,7 @@ static const arg_option logits_options[] = {
     {"--hidden", NULL, ARG_FLAG, offsetof(options, hidden), 0, NULL, 0, 0, "also the residual stream after each layer"},
 };
 static const arg_group        logits_group = ARG_GROUP("Options", logits_options);
-static const arg_group *const groups[]     = {&logits_group, &options_common, NULL};
+static const arg_group *const groups[]     = {&logits_group, &options_adapters, &options_common, NULL};
 
 typedef struct writing {
     tensor_file file;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const command *const commands[] = {&cmd_run,   &cmd_inspect, &cmd_tokenize, &cmd_logits, &cmd_eval,
-                                          &cmd_bench, &cmd_fit,     &cmd_quantize, &cmd_verify};
+                                          &cmd_bench, &cmd_fit,     &cmd_quantize, &cmd_merge,  &cmd_verify};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const command *find_command(const char *name)
@@ -68,7 +68,7 @@ static int run_command(const command *c, int argc, char **argv)
     if (o.model == NULL && c->model == CLI_MODEL_REQUIRED)
         return cli_usage("%s: expected a MODEL (see weir help %s)", c->name, c->name);
     if (c->model == CLI_MODEL_AND_TARGET && parsed.n_positionals < 2)
-        return cli_usage("%s: expected a SRC and a DST (see weir help %s)", c->name, c->name);
+        return cli_usage("%s: expected a MODEL and a folder to write (see weir help %s)", c->name, c->name);
     if (parsed.n_positionals > 1) o.target = parsed.positionals[1];
     if (strcmp(o.device, "cuda") == 0) return cli_usage("%s: --device: cuda is not in this build", c->name);
     terminal_init(o.quiet);

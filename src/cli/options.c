@@ -47,7 +47,13 @@ static const arg_option cache[] = {
     {"--cache-disk", NULL, ARG_REAL, offsetof(options, cache_disk), 0, "GB", 0.001, 1e9,
      "most bytes in --cache-dir, in 10^9 (default: 32 GB)"},
 };
+static const arg_option adapters[] = {
+    {"--adapter", NULL, ARG_LIST, offsetof(options, adapters), 0, "DIR[:SCALE]", 0, 0,
+     "a LoRA adapter, of PEFT or mlx-lm, SCALE times as strong as it\nwas trained (default: 1); several add up in this "
+     "order"},
+};
 
-const arg_group options_common = ARG_GROUP("Common options", common);
-const arg_group options_drafts = ARG_GROUP("Drafts", drafts);
-const arg_group options_cache  = ARG_GROUP("Cache", cache);
+const arg_group options_common   = ARG_GROUP("Common options", common);
+const arg_group options_drafts   = ARG_GROUP("Drafts", drafts);
+const arg_group options_cache    = ARG_GROUP("Cache", cache);
+const arg_group options_adapters = ARG_GROUP("Adapters", adapters);

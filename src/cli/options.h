@@ -25,6 +25,8 @@ typedef struct options {
     const char *cache_dir;
     bool        cache_memory_given, draft_fixed;
 
+    arg_list adapters; /* DIR or DIR:SCALE */
+
     /* run */
     const char *prompt, *system, *session;
     bool        raw, chat, think, no_think;
@@ -59,5 +61,7 @@ typedef struct options {
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */
 extern const arg_group options_common, options_drafts, options_cache;
+/* Taken by those that read tokens with adapters. */
+extern const arg_group options_adapters;
 
 #endif

@@ -83,22 +83,24 @@ static bool on_progress(void *user, uint32_t done, uint32_t total)
     return !terminal_interrupted();
 }
 
-static weir_status submit(reply *r, weir_engine *e, const weir_ids *prompt, const weir_generate_options *opt,
+static weir_status submit(reply *r, const session *s, const weir_ids *prompt, const weir_generate_options *opt,
                           weir_error *err)
 {
     weir_engine_info info;
-    weir_engine_get_info(e, &info);
+    weir_engine_get_info(s->engine, &info);
     if (prompt->n > info.max_context)
         return status_fail(err, WEIR_INVALID, "the prompt takes %zu tokens, the context (--ctx) has room for %" PRIu32,
                            prompt->n, info.max_context);
     weir_request_options q = WEIR_REQUEST_OPTIONS_INIT;
+    q.adapters             = s->choices;
+    q.n_adapters           = s->n_adapters;
     q.prompt               = prompt->data;
     q.n_prompt             = prompt->n;
     q.generate             = opt;
     q.token                = on_token;
     q.progress             = on_progress;
     q.user                 = r;
-    return weir_engine_submit(e, &q, &r->request, err);
+    return weir_engine_submit(s->engine, &q, &r->request, err);
 }
 
 /* Steps until the request is done; then *r has its info. */
@@ -135,7 +137,7 @@ weir_status reply_run(reply *r, const session *s, const weir_ids *prompt, const 
     r->ids      = json_array();
     r->logprobs = opt->logprobs ? json_array() : NULL;
     r->failed   = r->ids == NULL;
-    TRY(submit(r, s->engine, prompt, opt, err));
+    TRY(submit(r, s, prompt, opt, err));
 
     progress_start(&r->bar, "reading");
     const weir_status st = drive(r, s->engine, err);

@@ -2,10 +2,12 @@
 #include "cli/session.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/find_model.h"
 #include "cli/progress.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t bytes_of(double gigabytes)
@@ -31,6 +33,43 @@ static weir_status open_model(weir_model **out, const char *argument, weir_error
     return st;
 }
 
+/* Splits DIR:SCALE; a folder whose name is the whole goes before. */
+static weir_status read_adapter(const char *text, char **dir, float *scale, weir_error *err)
+{
+    const char *colon = file_is_dir(text) ? NULL : strrchr(text, ':');
+    *scale            = 1.0f;
+    if (colon != NULL) {
+        char        *end;
+        const double value = strtod(colon + 1, &end);
+        if (colon[1] == '\0' || strspn(colon + 1, "0123456789.eE+-") != strlen(colon + 1) || *end != '\0' ||
+            !(value >= -100 && value <= 100))
+            return status_fail(err, WEIR_INVALID,
+                               "--adapter: expected DIR:SCALE with a SCALE from -100 to 100, found \"%.80s\"", text);
+        *scale = (float)value;
+    }
+    *dir = mem_strndup(text, colon != NULL ? (size_t)(colon - text) : strlen(text));
+    return *dir != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "--adapter: out of memory");
+}
+
+static weir_status open_adapters(session *s, const options *o, weir_error *err)
+{
+    if (o->adapters.n > WEIR_MAX_ADAPTERS)
+        return status_fail(err, WEIR_INVALID, "--adapter: expected at most %d, found %zu", WEIR_MAX_ADAPTERS,
+                           o->adapters.n);
+    for (size_t i = 0; i < o->adapters.n; i++) {
+        char *dir;
+        float scale;
+        TRY(read_adapter(o->adapters.items[i], &dir, &scale, err));
+        const weir_status st = weir_adapter_open(&s->opened[i], s->model, dir, err);
+        mem_free(dir);
+        if (st != WEIR_OK) return status_prefix(err, st, "--adapter");
+        s->adapters[i] = s->opened[i];
+        s->choices[i]  = (weir_adapter_choice){s->opened[i], scale};
+        s->n_adapters++;
+    }
+    return WEIR_OK;
+}
+
 weir_status session_open(session *s, const options *o, weir_error *err)
 {
     *s             = (session){0};
@@ -39,6 +78,7 @@ weir_status session_open(session *s, const options *o, weir_error *err)
         st = open_model(&s->draft_model, o->draft, err);
         if (st != WEIR_OK) st = status_prefix(err, st, "--draft");
     }
+    if (st == WEIR_OK) st = open_adapters(s, o, err);
     if (st != WEIR_OK) session_close(s);
     return st;
 }
@@ -78,6 +118,8 @@ weir_engine_options session_engine_options(const session *s, const options *o, u
     e.fixed_drafts        = o->draft_fixed;
     e.mtp_pre_norm        = o->mtp_hidden != NULL && strcmp(o->mtp_hidden, "pre") == 0;
     e.cache_memory        = o->cache_memory_given || o->cache_dir == NULL ? bytes_of(o->cache_memory) : WEIR_CACHE_AUTO;
+    e.adapters            = s->adapters;
+    e.n_adapters          = s->n_adapters;
     e.cache_dir           = o->cache_dir;
     e.cache_disk          = bytes_of(o->cache_disk);
     return e;
@@ -98,13 +140,15 @@ weir_status session_sequence(session *s, const options *o, uint32_t context, wei
 {
     const weir_engine_options e = session_engine_options(s, o, context);
     TRY(session_engine(s, &e, err));
-    return weir_sequence_new(&s->sequence, s->engine, err);
+    TRY(weir_sequence_new(&s->sequence, s->engine, err));
+    return weir_sequence_set_adapters(s->sequence, s->choices, s->n_adapters, err);
 }
 
 void session_close(session *s)
 {
     weir_sequence_free(s->sequence);
     weir_engine_close(s->engine);
+    for (size_t i = 0; i < s->n_adapters; i++) weir_adapter_close(s->opened[i]);
     weir_model_close(s->draft_model);
     weir_model_close(s->model);
     *s = (session){0};

@@ -86,12 +86,48 @@ static weir_status finish(weir_engine *e, weir_error *err)
     return st;
 }
 
+/* The rows of the batch with adapter `a` at this place of their lists, as a run; true if there are any. */
+static bool gather_run(const batch *b, uint32_t place, uint32_t a, lora_run *run, uint32_t *rows, float *scales)
+{
+    run->n = 0;
+    for (uint32_t i = 0; i < b->n_items; i++) {
+        const adapter_set *set = &b->items[i].s->adapters;
+        if (place >= set->n || set->index[place] != a) continue;
+        for (uint32_t j = 0; j < b->items[i].span.n; j++, run->n++) {
+            rows[run->n]   = b->items[i].span.row + j;
+            scales[run->n] = set->scale[place];
+        }
+    }
+    run->rows   = rows;
+    run->scales = scales;
+    return run->n > 0;
+}
+
+/* The adapters of the batch's rows; NULL when none has any. */
+static const lora_step *gather_adapters(weir_engine *e)
+{
+    adapter_bank *bank = &e->adapters;
+    uint32_t      at   = 0;
+    bank->step.n_runs  = 0;
+    for (uint32_t place = 0; place < WEIR_MAX_ADAPTERS; place++)
+        for (uint32_t a = 0; a < bank->n; a++) {
+            lora_run *run = &bank->runs[bank->step.n_runs];
+            if (!gather_run(&e->batch, place, a, run, bank->rows + at, bank->scales + at)) continue;
+            run->adapter = &bank->loras[a];
+            at += run->n;
+            bank->step.n_runs++;
+        }
+    return bank->step.n_runs > 0 ? &bank->step : NULL;
+}
+
 weir_status batch_forward(weir_engine *e, const model_tap *tap, weir_error *err)
 {
     batch *b = &e->batch;
     for (uint32_t i = 0; i < b->n_items; i++) b->spans[i] = b->items[i].span;
-    e->step = (k_step){.n_rows = b->n_rows, .n_spans = b->n_items, .ids = b->ids, .spans = b->spans};
+    e->step       = (k_step){.n_rows = b->n_rows, .n_spans = b->n_items, .ids = b->ids, .spans = b->spans};
+    e->w.adapters = gather_adapters(e);
     model_forward(&e->m, e->k, &e->step, e->st, &e->w, tap);
+    e->w.adapters = NULL; /* MTP guesses without */
     return finish(e, err);
 }
 

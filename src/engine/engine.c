@@ -39,7 +39,10 @@ static weir_status build_backend(weir_engine *e, const plan *p, weir_error *err)
     TRY(state_new(&e->st, e->k, &p->state, err));
     TRY(load_model(&e->m, e->k, c, p->config.mtp, err));
     e->m.mtp_pre_norm = p->opt.mtp_pre_norm;
-    return work_new(&e->w, e->k, &p->config, &rows, err);
+    TRY(work_new(&e->w, e->k, &p->config, &rows, err));
+    const lora_limits adapted = adapters_limits(p->opt.adapters, p->opt.n_adapters, p->max_rows);
+    TRY(lora_work_new(&e->w.adapted, e->k, &adapted, err));
+    return adapters_open(&e->adapters, e->k, p->opt.adapters, p->opt.n_adapters, p->max_rows, err);
 }
 
 static weir_status open_cache(weir_engine *e, const plan *p, weir_error *err)
@@ -127,6 +130,8 @@ void weir_engine_close(weir_engine *e)
     if (e->cache != NULL) (void)prefix_tree_flush(e->cache);
     if (e->k != NULL) {
         prefix_tree_free(e->cache);
+        adapters_close(&e->adapters, e->k);
+        lora_work_free(&e->w.adapted, e->k);
         work_free(&e->w, e->k);
         load_free(&e->m, e->k);
         state_free(e->st);

@@ -3,6 +3,7 @@
 #define ENGINE_ENGINE_PARTS_H
 
 #include "checkpoint/checkpoint.h"
+#include "engine/adapters.h"
 #include "engine/draft_length.h"
 #include "engine/kv_forms.h"
 #include "engine/sample.h"
@@ -53,6 +54,7 @@ struct weir_engine {
     state            *st;
     model             m;
     work              w;
+    adapter_bank      adapters;
     weir_engine_info  info;
     char              kv_name[KV_NAME_MAX]; /* what info.kv points to */
     k_step            step;                 /* in flight: a backend may look until finish() */
@@ -92,6 +94,7 @@ struct weir_sequence {
     float       *logits;   /* [vocab] of the next token; meaningless while length is 0; NULL in a request's */
     bool         broken;   /* a step failed half-way: the recurrent state is of no known position */
     uint32_t     mtp_made; /* positions from 0 on whose MTP rows are made (batch.c) */
+    adapter_set  adapters;
 };
 
 /* MTP rows of a sequence that goes on with another's state: the hidden row of the
@@ -104,9 +107,10 @@ static inline uint32_t mtp_made_at(uint32_t length)
 struct weir_snapshot {
     const weir_engine *e; /* of the sequence it was taken from */
     uint32_t           length;
-    uint32_t          *tokens; /* [length] */
-    uint8_t           *state;  /* state_bytes_per_sequence */
-    float             *logits; /* [vocab] */
+    uint8_t            origin[STORE_KEY_BYTES]; /* of the adapters */
+    uint32_t          *tokens;                  /* [length] */
+    uint8_t           *state;                   /* state_bytes_per_sequence */
+    float             *logits;                  /* [vocab] */
 };
 
 /* Ids that weir samples from: those of the tokenizer, or the whole head. */

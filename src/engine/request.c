@@ -71,6 +71,7 @@ static weir_status prepare(weir_request *r, const weir_request_options *o, weir_
     if (r->prompt == NULL) return status_fail(err, WEIR_NO_MEMORY, "request: out of memory");
     memcpy(r->prompt, o->prompt, o->n_prompt * sizeof *r->prompt);
     r->n_prompt = (uint32_t)o->n_prompt;
+    TRY(adapters_choose(&r->adapters, &r->e->adapters, o->adapters, o->n_adapters, err));
     TRY(generation_start(&r->g, r->e, o->generate, r->n_prompt, o->token, o->user, err));
     return check_room(r, err);
 }

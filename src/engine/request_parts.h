@@ -20,6 +20,7 @@ struct weir_request {
     void             *user;
     int32_t           priority;
     bool              no_cache;
+    adapter_set       adapters;
 
     weir_sequence *s;    /* NULL while waiting and when done */
     bool           lent; /* s is the caller's (weir_generate) */

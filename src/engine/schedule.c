@@ -5,6 +5,8 @@
 #include "engine/draft.h"
 #include "engine/sequence_parts.h"
 
+#include <string.h>
+
 enum {
     OVERTAKEN_MOST = 4,
     COALESCE_LEAST = 64, /* tokens that are worth waiting for somebody else to read */
@@ -27,6 +29,7 @@ static bool better_wait(weir_request *r, uint32_t cached)
 {
     for (weir_request *a = r->e->active.first; a != NULL; a = a->next) {
         if (a->state != WEIR_REQUEST_READING || a->no_cache || a->priority < r->priority) continue;
+        if (memcmp(a->adapters.origin, r->adapters.origin, sizeof r->adapters.origin) != 0) continue;
         uint32_t common = common_prefix(a, r);
         if (common >= r->n_prompt) common = r->n_prompt - 1;
         if (common < cached + COALESCE_LEAST || sequence_length(a->s->q) >= common) continue;
@@ -67,11 +70,12 @@ static admission admit(weir_request *r)
     weir_engine *e         = r->e;
     prefix_hit   hit       = {0};
     const bool   use_cache = e->cache != NULL && !r->no_cache;
-    if (use_cache) prefix_tree_find(e->cache, r->prompt, r->n_prompt - 1, &hit);
+    if (use_cache) prefix_tree_find(e->cache, r->adapters.origin, r->prompt, r->n_prompt - 1, &hit);
     if (use_cache && better_wait(r, hit.length)) return BETTER_LATER;
     weir_error        err;
     const weir_status st = sequence_open(&r->s, e, request_positions(r), false, &err);
     if (st == WEIR_NO_MEMORY && e->active.n > 0) return NO_ROOM; /* somebody will leave */
+    if (st == WEIR_OK) r->s->adapters = r->adapters;
     join(r, &hit, use_cache, st, &err);
     return ADMITTED;
 }

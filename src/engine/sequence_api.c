@@ -48,6 +48,18 @@ weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *e
     return sequence_open(out, e, 0, true, err);
 }
 
+weir_status weir_sequence_set_adapters(weir_sequence *s, const weir_adapter_choice *adapters, size_t n, weir_error *err)
+{
+    adapter_set set;
+    TRY(engine_idle(s->e, "adapters", err));
+    if (sequence_length(s->q) > 0)
+        return status_fail(err, WEIR_INVALID, "adapters: expected an empty sequence, found one of %u tokens",
+                           sequence_length(s->q));
+    TRY(adapters_choose(&set, &s->e->adapters, adapters, n, err));
+    s->adapters = set;
+    return WEIR_OK;
+}
+
 weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir_error *err)
 {
     *out = NULL;
@@ -62,6 +74,7 @@ weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir
     }
     memcpy((*out)->logits, s->logits, s->e->m.config.vocab_size * sizeof *s->logits);
     (*out)->mtp_made = mtp_made_at(weir_sequence_length(*out));
+    (*out)->adapters = s->adapters;
     return WEIR_OK;
 }
 
@@ -260,6 +273,7 @@ weir_status weir_sequence_snapshot(const weir_sequence *s, weir_snapshot **out, 
         weir_snapshot_free(p);
         return status_fail(err, WEIR_NO_MEMORY, "snapshot: out of memory");
     }
+    memcpy(p->origin, s->adapters.origin, sizeof p->origin);
     memcpy(p->tokens, sequence_tokens(s->q), length * sizeof *p->tokens);
     memcpy(p->logits, s->logits, vocab * sizeof *p->logits);
     sequence_save(s->q, p->state);
@@ -286,6 +300,8 @@ weir_status weir_sequence_rewind(weir_sequence *s, const weir_snapshot *snap, we
     TRY(engine_idle(s->e, "rewind", err));
     if (snap->e != s->e)
         return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence of another engine");
+    if (memcmp(snap->origin, s->adapters.origin, sizeof snap->origin) != 0)
+        return status_fail(err, WEIR_INVALID, "rewind: the snapshot is of a sequence with other adapters");
     if (snap->length > sequence_length(s->q) ||
         memcmp(snap->tokens, sequence_tokens(s->q), snap->length * sizeof *snap->tokens) != 0)
         return status_fail(err, WEIR_INVALID, "rewind: expected a sequence that begins with the snapshot's %u tokens",

@@ -55,6 +55,17 @@ static void parts_free(parts *p)
     mem_free(p->state);
 }
 
+/* The namespace of a sequence's files: the engine's, and with adapters a hash of it and them. */
+static weir_status namespace_of(uint8_t out[STORE_KEY_BYTES], const weir_sequence *s, weir_error *err)
+{
+    uint8_t both[2 * STORE_KEY_BYTES];
+    memcpy(out, s->e->identity, STORE_KEY_BYTES);
+    if (s->adapters.n == 0) return WEIR_OK;
+    memcpy(both, s->e->identity, STORE_KEY_BYTES);
+    memcpy(both + STORE_KEY_BYTES, s->adapters.origin, STORE_KEY_BYTES);
+    return store_sha256(out, both, sizeof both, err);
+}
+
 static weir_status save(const weir_sequence *s, parts *p, const char *path, weir_error *err)
 {
     TRY(parts_new(p, s, sequence_length(s->q), err));
@@ -68,7 +79,9 @@ static weir_status save(const weir_sequence *s, parts *p, const char *path, weir
                                     {SECTION_KV, store_stream_bytes(&p->kv), NULL},
                                     {SECTION_LOGITS, p->logits_bytes, s->logits}}};
     TRY(store_key(f.key, f.parent, f.tokens, f.n_tokens, err));
-    return store_file_write(path, s->e->identity, &f, &p->kv, err);
+    uint8_t namespace[STORE_KEY_BYTES];
+    TRY(namespace_of(namespace, s, err));
+    return store_file_write(path, namespace, &f, &p->kv, err);
 }
 
 weir_status weir_sequence_save(const weir_sequence *s, const char *path, weir_error *err)
@@ -122,8 +135,11 @@ weir_status weir_sequence_load(weir_sequence *s, const char *path, weir_error *e
     parts      p = {0};
     TRY(engine_idle(s->e, "load", err));
     weir_sequence_reset(s);
-    weir_status st = store_file_open(&f, path, s->e->identity, err);
-    if (st == WEIR_UNSUPPORTED) return status_prefix(err, WEIR_FORMAT, "of another model, cache format or version");
+    uint8_t namespace[STORE_KEY_BYTES];
+    TRY(namespace_of(namespace, s, err));
+    weir_status st = store_file_open(&f, path, namespace, err);
+    if (st == WEIR_UNSUPPORTED)
+        return status_prefix(err, WEIR_FORMAT, "of another model, adapters, cache format or version");
     if (st != WEIR_OK) return st;
     st = load(s, &f, &p, path, err);
     if (st != WEIR_OK) weir_sequence_reset(s);

@@ -85,7 +85,7 @@ void request_leave_anchor(weir_request *r)
     const uint32_t length = sequence_length(r->s->q);
     if (e->cache == NULL || r->no_cache || r->s->broken || length == r->anchored) return;
     if (r->state != WEIR_REQUEST_DONE && !anchors_reached(&r->anchors, length) && !new_stride(r, length)) return;
-    prefix_tree_store(e->cache, r->s->q);
+    prefix_tree_store(e->cache, r->s->adapters.origin, r->s->q);
     r->anchored = length;
 }
 

@@ -323,7 +323,7 @@ static void adopt(steps *x, life *l, const verify_op *op)
     const uint32_t     n = least(op->n, t->length);
     prefix_hit         hit;
     if (length_of(l) > 0) return;
-    prefix_tree_find(x->e->cache, t->ids, n, &hit);
+    prefix_tree_find(x->e->cache, NULL, t->ids, n, &hit);
     const bool     disk = hit.disk != NULL;
     const uint32_t got  = sequence_take_cached(l->s, &hit);
     if (got != length_of(l) || got != hit.length || got > hit.matched || hit.matched > n ||
@@ -339,7 +339,7 @@ static void adopt(steps *x, life *l, const verify_op *op)
 /* Keeps it, and hands it on to the disk as a step does. */
 static void store(steps *x, const life *l)
 {
-    prefix_tree_store(x->e->cache, l->s->q);
+    prefix_tree_store(x->e->cache, NULL, l->s->q);
     prefix_tree_write(x->e->cache);
 }
 

@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 3 }; /* raise on any change below */
+enum { KERNELS_ABI = 4 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
@@ -257,6 +257,10 @@ struct kernels {
     void (*linear)(kernels *k, const k_buf *x, uint32_t rows, const k_linear_job *jobs, uint32_t n_jobs);
     /* x += y over `rows` rows of n columns. */
     void (*add)(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows);
+    /* y[y_rows[i]] += scales[i] * x[i] for i < n_rows, rows of n columns, one rounding each.  No row is
+     * written twice.  The lists are read before this returns. */
+    void (*add_scaled)(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const float *scales, uint32_t n,
+                       uint32_t n_rows);
     /* y = silu(gate) * up. */
     void (*swiglu)(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32_t n, uint32_t rows);
     /* y[y_rows[i]] = x[x_rows[i]] for i < n_rows, rows of n columns; rows NULL mean i itself.  No

@@ -129,6 +129,7 @@ static void bind_layer(const place *at, layer *l, layer_kind kind, uint32_t inde
     const model_config *c = at->c;
     l->kind               = kind;
     l->index              = index;
+    l->number             = at->i;
     l->input_norm         = vector(at, "input_layernorm.weight", c->hidden_size, at->shift);
     l->post_norm          = vector(at, "post_attention_layernorm.weight", c->hidden_size, at->shift);
     if (l->kind == LAYER_DELTA)

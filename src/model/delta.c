@@ -27,12 +27,13 @@ void model_replay(const model *m, kernels *k, const k_step *s, const state *st, 
 
 void model_delta(const model *m, const layer *l, kernels *k, const k_step *s, const state *st, work *w)
 {
-    const delta_weights *d        = &l->delta;
-    const k_linear_job   inputs[] = {{d->in_qkv, w->qkv}, {d->in_z, w->z}, {d->in_a, w->a}, {d->in_b, w->b}};
-    k->linear(k, w->h, s->n_rows, inputs, 4);
+    const delta_weights *d         = &l->delta;
+    const k_linear_job   inputs[]  = {{d->in_qkv, w->qkv}, {d->in_z, w->z}, {d->in_a, w->a}, {d->in_b, w->b}};
+    const lora_target    targets[] = {LORA_IN_QKV, LORA_IN_Z, LORA_IN_A, LORA_IN_B}, out[] = {LORA_OUT};
+    model_linear(l, k, w, w->h, s->n_rows, inputs, targets, 4);
     record(m, l, k, st, w);
     k->conv(k, w->conv, w->qkv, d->taps, state_tail(st, l->index)); /* conv [T,C], silu'd */
     k->delta(k, w->y, w->conv, w->a, w->b, d->decay_rate, d->dt_bias, state_recurrent(st, l->index)); /* y [T,V] */
     k->gated_norm(k, w->y, w->y, w->z, d->norm, m->config.eps);
-    k->linear(k, w->y, s->n_rows, &(k_linear_job){d->out, w->o}, 1);
+    model_linear(l, k, w, w->y, s->n_rows, &(k_linear_job){d->out, w->o}, out, 1);
 }

@@ -1,6 +1,13 @@
 /* model/forward.c - one step through the text model, top to bottom. */
 #include "model/model.h"
 
+void model_linear(const layer *l, kernels *k, const work *w, const k_buf *x, uint32_t rows, const k_linear_job *jobs,
+                  const lora_target *targets, uint32_t n_jobs)
+{
+    k->linear(k, x, rows, jobs, n_jobs);
+    lora_add(w->adapters, &w->adapted, k, l->number, x, jobs, targets, n_jobs);
+}
+
 void model_layer(const model *m, const layer *l, kernels *k, const k_step *s, const state *st, work *w)
 {
     const model_config *c = &m->config;

@@ -6,6 +6,7 @@
 #define MODEL_H
 
 #include "kernels/kernels.h"
+#include "model/lora.h"
 #include "state/state.h"
 
 typedef struct model_config {
@@ -62,6 +63,7 @@ typedef struct moe_weights {
 typedef struct layer {
     layer_kind kind;
     uint32_t   index;                  /* among the layers of its kind */
+    uint32_t   number;                 /* among all layers of the trunk */
     k_buf     *input_norm, *post_norm; /* [H] */
     union {
         delta_weights     delta;
@@ -108,6 +110,9 @@ typedef struct work {
     k_buf *a, *router;                  /* [T, value_heads], [T, experts] */
     k_buf *b, *shared_gate;             /* [T, value_heads], [T, 1] */
     k_buf *owned[12];                   /* what the names above point to */
+
+    const lora_step *adapters; /* of the rows of the trunk's step; NULL: none.  The caller's */
+    lora_work        adapted;  /* the caller's, too */
 } work;
 
 /* The most that a step brings: rows, and rows with logits. */
@@ -152,6 +157,10 @@ void model_mtp_head(const model *m, kernels *k, work *w, const uint32_t *rows, u
 
 /* One layer over the residual stream w->x. */
 void model_layer(const model *m, const layer *l, kernels *k, const k_step *s, const state *st, work *w);
+
+/* All jobs over the same x: y_j = x w_j^T, and what the step's adapters add to it. */
+void model_linear(const layer *l, kernels *k, const work *w, const k_buf *x, uint32_t rows, const k_linear_job *jobs,
+                  const lora_target *targets, uint32_t n_jobs);
 
 /* The blocks; each reads w->h and writes w->o. */
 void model_delta(const model *m, const layer *l, kernels *k, const k_step *s, const state *st, work *w);

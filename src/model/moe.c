@@ -9,12 +9,13 @@ void model_moe(const model *m, const layer *l, kernels *k, const k_step *s, work
     const k_linear_job  gates[]   = {{e->router, w->router}, {e->shared_gate, w->shared_gate}};
     const k_linear_job  experts[] = {{e->experts.gate, w->slot_gate}, {e->experts.up, w->slot_up}};
     const k_linear_job  shared[]  = {{e->shared.gate, w->gate}, {e->shared.up, w->up}};
+    const lora_target   targets[] = {LORA_GATE, LORA_UP}, down[] = {LORA_DOWN};
     k->linear(k, w->h, s->n_rows, gates, 2);
 
     /* The shared block first: its inner rows share memory with the slots'. */
-    k->linear(k, w->h, s->n_rows, shared, 2);
+    model_linear(l, k, w, w->h, s->n_rows, shared, targets, 2);
     k->swiglu(k, w->gate, w->gate, w->up, c->shared_size, s->n_rows);
-    k->linear(k, w->gate, s->n_rows, &(k_linear_job){e->shared.down, w->shared}, 1); /* shared [T,H] */
+    model_linear(l, k, w, w->gate, s->n_rows, &(k_linear_job){e->shared.down, w->shared}, down, 1); /* shared [T,H] */
 
     k->route(k, w->router);
     k->expert_linear(k, w->h, false, experts, 2); /* slot_gate, slot_up [T*k, expert_size] */

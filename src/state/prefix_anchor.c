@@ -9,6 +9,7 @@
 #include "state/prefix_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* In adoptions and stores.  A turn of a conversation makes three or four (it is adopted, stored
  * before the reply and after it), so this is eight to ten turns of anybody: a conversation
@@ -37,7 +38,8 @@ static bool passes(const prefix_node *node, const prefix_node *up)
 {
     if (node->end <= up->end) return false;
     while (node->end - node->n > up->end - up->n) node = node->parent;
-    return node->parent == up->parent && prefix_common(node->tokens, up->tokens, up->n) == up->n;
+    return node->parent == up->parent && memcmp(node->origin, up->origin, sizeof up->origin) == 0 &&
+           prefix_common(node->tokens, up->tokens, up->n) == up->n;
 }
 
 void anchor_place(prefix_tree *t, prefix_anchor *a, prefix_node *node, prefix_anchor *shallower)

@@ -77,6 +77,7 @@ static disk_entry *entry_new(prefix_disk *d, const uint32_t *tokens, uint32_t n,
     e->added                          = ++d->n_added;
     e->n                              = n;
     memcpy(e->key, key, STORE_KEY_BYTES);
+    memset(e->origin, 0, STORE_KEY_BYTES);
     memcpy(e->tokens, tokens, n * sizeof *tokens);
     d->n_used++;
     d->n_anchors += n < PREFIX_BLOCK;
@@ -104,14 +105,15 @@ bool prefix_disk_has_room(const prefix_disk *d)
     return d->n_used < d->n_entries;
 }
 
-void prefix_disk_add(prefix_disk *d, disk_entry *parent, const uint32_t *tokens, uint32_t n,
-                     const uint8_t key[STORE_KEY_BYTES], uint64_t bytes, uint64_t now)
+void prefix_disk_add(prefix_disk *d, disk_entry *parent, const store_entry *f, uint64_t bytes, uint64_t now)
 {
-    disk_entry *e = entry_new(d, tokens, n, key);
-    e->end        = parent->end + n;
-    e->bytes      = bytes;
-    e->used       = now;
-    e->durable    = false;
+    const uint32_t shown = parent->end - f->position; /* of its tokens, those before it */
+    disk_entry    *e     = entry_new(d, f->tokens + shown, f->n_tokens - shown, f->key);
+    e->end               = parent->end + e->n;
+    e->bytes             = bytes;
+    e->used              = now;
+    e->durable           = false;
+    if (parent == &d->root) memcpy(e->origin, f->parent, STORE_KEY_BYTES);
     link_to(e, parent);
 }
 
@@ -125,9 +127,9 @@ void prefix_disk_forget(prefix_disk *d, disk_entry *e)
     }
 }
 
-weir_status prefix_disk_key(uint8_t out[STORE_KEY_BYTES], const disk_entry *at, const uint32_t *ids, uint32_t n)
+const uint8_t *prefix_disk_parent(const disk_entry *at, const uint8_t *origin)
 {
-    return store_key(out, at->key, ids, n, NULL);
+    return at->parent == NULL ? origin : at->key;
 }
 
 static void written(void *user, const uint8_t *key, bool durable)
@@ -149,14 +151,21 @@ void prefix_disk_poll(prefix_disk *d)
 
 /* ---- finding ---- */
 
-disk_entry *prefix_disk_child(const disk_entry *at, const uint32_t *ids, uint32_t n)
+/* Whether a path of that origin may lead to e, as far as e itself can tell. */
+static bool may_have(const disk_entry *e, const uint8_t *origin)
+{
+    return e->end > e->n || memcmp(e->origin, origin, STORE_KEY_BYTES) == 0;
+}
+
+disk_entry *prefix_disk_child(const disk_entry *at, const uint8_t *origin, const uint32_t *ids, uint32_t n)
 {
     disk_entry *c = at->children;
-    while (c != NULL && (c->n != n || prefix_common(c->tokens, ids, n) < n)) c = c->next;
+    while (c != NULL && (c->n != n || prefix_common(c->tokens, ids, n) < n || !may_have(c, origin))) c = c->next;
     return c;
 }
 
-disk_entry *prefix_disk_find(const prefix_disk *d, const uint32_t *ids, uint32_t n, uint32_t *matched)
+disk_entry *prefix_disk_find(const prefix_disk *d, const uint8_t *origin, const uint32_t *ids, uint32_t n,
+                             uint32_t *matched)
 {
     disk_entry *best = NULL;
     *matched         = 0;
@@ -164,7 +173,7 @@ disk_entry *prefix_disk_find(const prefix_disk *d, const uint32_t *ids, uint32_t
         whole = NULL;
         for (disk_entry *c = at->children; c != NULL; c = c->next) {
             const uint32_t left = n - at->end, m = prefix_common(c->tokens, ids + at->end, c->n < left ? c->n : left);
-            if (!c->durable) continue;
+            if (!c->durable || !may_have(c, origin)) continue;
             if (at->end + m > *matched) *matched = at->end + m;
             if (m < c->n) continue;
             if (c->n == PREFIX_BLOCK)
@@ -176,12 +185,13 @@ disk_entry *prefix_disk_find(const prefix_disk *d, const uint32_t *ids, uint32_t
     return best;
 }
 
-void prefix_disk_touch(prefix_disk *d, const uint32_t *ids, uint32_t n, uint64_t now)
+void prefix_disk_touch(prefix_disk *d, const uint8_t *origin, const uint32_t *ids, uint32_t n, uint64_t now)
 {
     for (disk_entry *at = &d->root, *whole; at != NULL; at = whole) {
         whole = NULL;
         for (disk_entry *c = at->children; c != NULL; c = c->next) {
-            if (c->n > n - at->end || prefix_common(c->tokens, ids + at->end, c->n) < c->n) continue;
+            if (c->n > n - at->end || prefix_common(c->tokens, ids + at->end, c->n) < c->n || !may_have(c, origin))
+                continue;
             if (c->n == PREFIX_BLOCK) whole = c;
             c->used = now;
         }
@@ -196,8 +206,8 @@ static disk_entry *shallower_of(const disk_entry *a)
     for (const disk_entry *from = a, *at; (at = from->parent) != NULL; from = at) {
         disk_entry *best = NULL;
         for (disk_entry *c = at->children; c != NULL; c = c->next)
-            if (c->n < from->n && prefix_common(c->tokens, from->tokens, c->n) == c->n &&
-                (best == NULL || c->n > best->n))
+            if (c->n < from->n && memcmp(c->origin, from->origin, sizeof c->origin) == 0 &&
+                prefix_common(c->tokens, from->tokens, c->n) == c->n && (best == NULL || c->n > best->n))
                 best = c;
         if (best != NULL) return best;
     }
@@ -322,13 +332,13 @@ static void visit(void *user, const store_found *found)
 /* Entries under their parents; those that the root does not lead to are removed. */
 static void put_together(opening *o)
 {
-    static const uint8_t none[STORE_KEY_BYTES];
-    prefix_disk         *d    = o->d;
-    disk_entry           lost = {0};
+    prefix_disk *d    = o->d;
+    disk_entry   lost = {0};
     for (uint32_t i = 0; i < d->fresh; i++) {
         disk_entry *e   = &d->entries[i];
-        disk_entry *p   = memcmp(o->parents[i], none, sizeof none) == 0 ? &d->root : by_key(d, o->parents[i]);
+        disk_entry *p   = e->end == e->n ? &d->root : by_key(d, o->parents[i]);
         const bool fits = p != NULL && (p == &d->root || p->n == PREFIX_BLOCK) && p->end == e->end - e->n && e->end > 0;
+        if (p == &d->root) memcpy(e->origin, o->parents[i], STORE_KEY_BYTES);
         link_to(e, fits ? p : &lost);
     }
     while (lost.children != NULL) prefix_disk_forget(d, lost.children);

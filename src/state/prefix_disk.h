@@ -5,6 +5,9 @@
  * whole one also these tokens and pages.  `parent` keys lead from each to the block
  * before it, so that the tree below is known again when the directory is opened.
  *
+ * The first entries of a path have no block before them: their `parent` is the origin
+ * (prefix_tree.h), which so is a part of all keys behind it.
+ *
  *   block    kind 1, PREFIX_BLOCK tokens, section DISK_KV; key: store_key of its tokens
  *   anchor   kind 2, section DISK_STATE
  *            in a block:      its 1 .. PREFIX_BLOCK - 1 tokens, also DISK_KV; key: store_key of these
@@ -39,6 +42,7 @@ struct disk_entry {
     bool        durable;   /* on the disk; else queued */
     uint8_t     key[STORE_KEY_BYTES];
     uint32_t    tokens[PREFIX_BLOCK];
+    uint8_t     origin[STORE_KEY_BYTES]; /* of those without an entry before them; else all zero */
 };
 
 struct prefix_disk {
@@ -71,20 +75,20 @@ weir_status prefix_disk_open(prefix_disk **out, const state *s, const char *dir,
 /* Writes what is queued.  NULL is allowed. */
 void prefix_disk_close(prefix_disk *d);
 
-/* The deepest durable anchor whose tokens begin ids[0..n) (NULL: none), and how many
+/* The deepest durable anchor of that origin whose tokens begin ids[0..n) (NULL: none), and how many
  * of these tokens something durable shares. */
-disk_entry *prefix_disk_find(const prefix_disk *d, const uint32_t *ids, uint32_t n, uint32_t *matched);
-/* All anchors whose tokens begin ids[0..n) were used now. */
-void prefix_disk_touch(prefix_disk *d, const uint32_t *ids, uint32_t n, uint64_t now);
-/* The child of `at` with exactly these n tokens; NULL: none. */
-disk_entry *prefix_disk_child(const disk_entry *at, const uint32_t *ids, uint32_t n);
+disk_entry *prefix_disk_find(const prefix_disk *d, const uint8_t *origin, const uint32_t *ids, uint32_t n,
+                             uint32_t *matched);
+/* All anchors of that origin whose tokens begin ids[0..n) were used now. */
+void prefix_disk_touch(prefix_disk *d, const uint8_t *origin, const uint32_t *ids, uint32_t n, uint64_t now);
+/* The child of `at` of that origin with exactly these n tokens; NULL: none. */
+disk_entry *prefix_disk_child(const disk_entry *at, const uint8_t *origin, const uint32_t *ids, uint32_t n);
 
-/* The key of n tokens behind `at`. */
-weir_status prefix_disk_key(uint8_t out[STORE_KEY_BYTES], const disk_entry *at, const uint32_t *ids, uint32_t n);
-/* A new entry, queued; prefix_disk_has_room says whether there is one. */
+/* The parent's key of what stands behind `at`: its own, or behind the root the origin. */
+const uint8_t *prefix_disk_parent(const disk_entry *at, const uint8_t *origin);
+/* A new entry behind `parent`, queued; prefix_disk_has_room says whether there is one. */
 bool prefix_disk_has_room(const prefix_disk *d);
-void prefix_disk_add(prefix_disk *d, disk_entry *parent, const uint32_t *tokens, uint32_t n,
-                     const uint8_t key[STORE_KEY_BYTES], uint64_t bytes, uint64_t now);
+void prefix_disk_add(prefix_disk *d, disk_entry *parent, const store_entry *e, uint64_t bytes, uint64_t now);
 /* Takes in what the store has written by now. */
 void prefix_disk_poll(prefix_disk *d);
 /* Removes an entry and all below it, here and on disk. */
@@ -95,8 +99,8 @@ bool prefix_disk_give_up(prefix_disk *d, uint64_t now);
 
 /* ---- prefix_disk_io.c: to the disk and back ---- */
 
-/* The anchor `e`, whose tokens are in t->ids, in memory from now on.  NULL when it cannot be
+/* The anchor `e` of that origin, whose tokens are in t->ids, in memory from now on.  NULL when it cannot be
  * had: it was damaged or gone, and is forgotten, or memory is short. */
-prefix_anchor *prefix_disk_load(prefix_tree *t, disk_entry *e);
+prefix_anchor *prefix_disk_load(prefix_tree *t, disk_entry *e, const uint8_t *origin);
 
 #endif

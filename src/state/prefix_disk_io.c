@@ -18,9 +18,10 @@ static uint32_t pages_of(uint32_t positions)
 
 typedef enum put_result { PUT_DONE, PUT_BUSY, PUT_NEVER } put_result;
 
-/* Puts an entry of n tokens of t->ids behind `at`, in pages of t->page_ids; what is worth
+/* Puts an entry of n tokens of t->ids, of that origin, behind `at`, in pages of t->page_ids; what is worth
  * less goes for it.  anchor: whose state it has; NULL for a block. */
-static put_result put(prefix_tree *t, disk_entry *at, uint32_t n, const prefix_anchor *anchor, uint64_t *bytes)
+static put_result put(prefix_tree *t, disk_entry *at, const uint8_t *origin, uint32_t n, const prefix_anchor *anchor,
+                      uint64_t *bytes)
 {
     prefix_disk   *d     = t->disk;
     const uint32_t start = at->end, shown = n > 0 ? start : start - 1; /* at a block's end: its last token */
@@ -28,8 +29,8 @@ static put_result put(prefix_tree *t, disk_entry *at, uint32_t n, const prefix_a
                         .position = shown,
                         .n_tokens = start + n - shown,
                         .tokens   = t->ids + shown};
-    if (prefix_disk_key(e.key, at, t->ids + start, n) != WEIR_OK) return PUT_NEVER;
-    memcpy(e.parent, at->key, STORE_KEY_BYTES);
+    memcpy(e.parent, prefix_disk_parent(at, origin), STORE_KEY_BYTES);
+    if (store_key(e.key, e.parent, t->ids + start, n, NULL) != WEIR_OK) return PUT_NEVER;
     const uint64_t page = prefix_disk_page(d, start);
     for (uint32_t i = 0; i < pages_of(n); i++) page_read(t->s, t->page_ids[start / K_PAGE + i], d->kv + i * page);
     if (anchor != NULL)
@@ -47,7 +48,7 @@ static put_result put(prefix_tree *t, disk_entry *at, uint32_t n, const prefix_a
     *bytes += file_bytes;
     if (st == STORE_BUSY) return PUT_BUSY;
     if (st != STORE_QUEUED) return PUT_NEVER;
-    prefix_disk_add(d, at, t->ids + start, n, e.key, file_bytes, anchor != NULL ? anchor->used : t->now);
+    prefix_disk_add(d, at, &e, file_bytes, anchor != NULL ? anchor->used : t->now);
     return PUT_DONE;
 }
 
@@ -76,24 +77,25 @@ static bool can_fit(const prefix_tree *t, const prefix_anchor *a)
 /* One entry more for anchor a, or it is written. */
 static put_result write_next(prefix_tree *t, prefix_anchor *a, uint64_t *bytes)
 {
-    const uint32_t end = a->at->end;
-    disk_entry    *at  = &t->disk->root;
+    const uint32_t end    = a->at->end;
+    const uint8_t *origin = a->at->origin;
+    disk_entry    *at     = &t->disk->root;
     if (!can_fit(t, a)) {
         a->written = true;
         return PUT_NEVER;
     }
     prefix_gather(t, a->at);
     while (end - at->end >= PREFIX_BLOCK) {
-        disk_entry *next = prefix_disk_child(at, t->ids + at->end, PREFIX_BLOCK);
+        disk_entry *next = prefix_disk_child(at, origin, t->ids + at->end, PREFIX_BLOCK);
         if (next == NULL) break;
         at = next;
     }
     const uint32_t n = end - at->end;
     put_result     r = PUT_DONE;
     if (n >= PREFIX_BLOCK)
-        r = put(t, at, PREFIX_BLOCK, NULL, bytes);
-    else if (prefix_disk_child(at, t->ids + at->end, n) == NULL)
-        r = put(t, at, n, a, bytes);
+        r = put(t, at, origin, PREFIX_BLOCK, NULL, bytes);
+    else if (prefix_disk_child(at, origin, t->ids + at->end, n) == NULL)
+        r = put(t, at, origin, n, a, bytes);
     /* What the disk has no room for it will not have later; and the next anchors are newer. */
     if (r == PUT_NEVER || (r == PUT_DONE && n < PREFIX_BLOCK)) a->written = true;
     return r;
@@ -151,13 +153,13 @@ static bool read_pages(prefix_tree *t, disk_entry *e)
     return true;
 }
 
-/* Holds the pages that the tree has of the first `end` tokens of t->ids, in whole blocks;
+/* Holds the pages that the tree has of the first `end` tokens of t->ids of that origin, in whole blocks;
  * how many tokens these are. */
-static uint32_t hold_known(prefix_tree *t, uint32_t end)
+static uint32_t hold_known(prefix_tree *t, const uint8_t *origin, uint32_t end)
 {
     const prefix_node *at = &t->root, *next;
     for (; end - at->end >= PREFIX_BLOCK; at = next) {
-        next = prefix_child(at, t->ids + at->end, PREFIX_BLOCK);
+        next = prefix_child(at, origin, t->ids + at->end, PREFIX_BLOCK);
         if (next == NULL) break;
         for (uint32_t i = 0; i < BLOCK_PAGES; i++) {
             page_hold(t->s, next->pages[i]);
@@ -169,10 +171,10 @@ static uint32_t hold_known(prefix_tree *t, uint32_t end)
 
 /* Pages of all e->end tokens into t->page_ids, each held once; UINT32_MAX where it did not
  * come so far.  The holds keep what the tree has when room for the rest must be made. */
-static bool read_path(prefix_tree *t, disk_entry *e)
+static bool read_path(prefix_tree *t, disk_entry *e, const uint8_t *origin)
 {
     for (uint32_t i = 0; i < pages_of(e->end); i++) t->page_ids[i] = UINT32_MAX;
-    const uint32_t known = hold_known(t, e->end);
+    const uint32_t known = hold_known(t, origin, e->end);
     for (disk_entry *up; e->end > known; e = up) {
         up = e->parent;
         if (!read_pages(t, e)) return false;
@@ -180,7 +182,7 @@ static bool read_path(prefix_tree *t, disk_entry *e)
     return true;
 }
 
-prefix_anchor *prefix_disk_load(prefix_tree *t, disk_entry *e)
+prefix_anchor *prefix_disk_load(prefix_tree *t, disk_entry *e, const uint8_t *origin)
 {
     const uint32_t end = e->end;
     prefix_anchor *a   = anchor_take(t);
@@ -189,9 +191,9 @@ prefix_anchor *prefix_disk_load(prefix_tree *t, disk_entry *e)
         anchor_return(t, a);
         return NULL;
     }
-    if (read_path(t, e)) {
+    if (read_path(t, e, origin)) {
         t->now++;
-        if (!prefix_insert(t, a, t->ids, t->page_ids, end)) a = NULL;
+        if (!prefix_insert(t, a, origin, t->ids, t->page_ids, end)) a = NULL;
     } else {
         anchor_return(t, a);
         a = NULL;

@@ -17,6 +17,7 @@ struct prefix_node {
     uint32_t       n;      /* tokens: PREFIX_BLOCK, or fewer in a leaf with an anchor */
     uint32_t       pages[BLOCK_PAGES];
     uint32_t       tokens[PREFIX_BLOCK];
+    uint8_t        origin[STORE_KEY_BYTES]; /* of all that begins with it */
 };
 
 /* A position to continue from.  Its state is anchor_snapshot's. */
@@ -52,13 +53,16 @@ struct prefix_tree {
 
 /* Tokens that a and b have in common at the start, at most n. */
 uint32_t prefix_common(const uint32_t *a, const uint32_t *b, uint32_t n);
-/* The child of `at` with exactly these n tokens; NULL: none. */
-prefix_node *prefix_child(const prefix_node *at, const uint32_t *ids, uint32_t n);
+/* The origin that NULL stands for. */
+extern const uint8_t prefix_no_origin[STORE_KEY_BYTES];
+/* The child of `at` of that origin with exactly these n tokens; NULL: none. */
+prefix_node *prefix_child(const prefix_node *at, const uint8_t *origin, const uint32_t *ids, uint32_t n);
 /* Tokens and pages of the path to the end of `node` into t->ids and t->page_ids. */
 void prefix_gather(const prefix_tree *t, const prefix_node *node);
-/* Places an anchor that was taken behind n tokens in these pages; false, and it is free
+/* Places an anchor that was taken behind n tokens of that origin in these pages; false, and it is free
  * again, when the nodes are used up. */
-bool prefix_insert(prefix_tree *t, prefix_anchor *a, const uint32_t *ids, const uint32_t *pages, uint32_t n);
+bool prefix_insert(prefix_tree *t, prefix_anchor *a, const uint8_t *origin, const uint32_t *ids, const uint32_t *pages,
+                   uint32_t n);
 /* Removes `node` and those above it while nothing needs them: no child, no anchor. */
 void prefix_prune(prefix_tree *t, prefix_node *node);
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+const uint8_t prefix_no_origin[STORE_KEY_BYTES] = {0};
+
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -135,6 +137,11 @@ uint32_t prefix_common(const uint32_t *a, const uint32_t *b, uint32_t n)
     return i;
 }
 
+static bool same_origin(const prefix_node *node, const uint8_t *origin)
+{
+    return memcmp(node->origin, origin, sizeof node->origin) == 0;
+}
+
 /* One page more, or one less, that is held by any node. */
 static void count_page(prefix_tree *t, uint32_t page, int by)
 {
@@ -144,8 +151,8 @@ static void count_page(prefix_tree *t, uint32_t page, int by)
 
 /* A node for n of `ids` behind `parent`, in `pages` (both counted from the root); NULL when
  * all are in use. */
-static prefix_node *node_new(prefix_tree *t, prefix_node *parent, const uint32_t *ids, const uint32_t *pages,
-                             uint32_t n)
+static prefix_node *node_new(prefix_tree *t, prefix_node *parent, const uint8_t *origin, const uint32_t *ids,
+                             const uint32_t *pages, uint32_t n)
 {
     prefix_node *node = t->free_nodes;
     if (node != NULL)
@@ -162,6 +169,7 @@ static prefix_node *node_new(prefix_tree *t, prefix_node *parent, const uint32_t
     node->end            = start + n;
     node->n              = n;
     memcpy(node->tokens, ids + start, n * sizeof *node->tokens);
+    memcpy(node->origin, origin, sizeof node->origin);
     for (uint32_t i = 0; i < pages_of(n); i++) {
         const uint32_t page = pages[start / K_PAGE + i];
         page_hold(t->s, page);
@@ -196,21 +204,22 @@ void prefix_prune(prefix_tree *t, prefix_node *node)
     }
 }
 
-prefix_node *prefix_child(const prefix_node *at, const uint32_t *ids, uint32_t n)
+prefix_node *prefix_child(const prefix_node *at, const uint8_t *origin, const uint32_t *ids, uint32_t n)
 {
     prefix_node *c = at->children;
-    while (c != NULL && (c->n != n || prefix_common(c->tokens, ids, n) < n)) c = c->next;
+    while (c != NULL && (c->n != n || prefix_common(c->tokens, ids, n) < n || !same_origin(c, origin))) c = c->next;
     return c;
 }
 
 /* ---- finding ---- */
 
-static void find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out)
+static void find(const prefix_tree *t, const uint8_t *origin, const uint32_t *ids, uint32_t n, prefix_hit *out)
 {
     *out = (prefix_hit){.matched = 0};
     for (const prefix_node *at = &t->root, *whole; at != NULL; at = whole) {
         whole = NULL;
         for (const prefix_node *c = at->children; c != NULL; c = c->next) {
+            if (!same_origin(c, origin)) continue;
             const uint32_t m = prefix_common(c->tokens, ids + at->end, min_u32(c->n, n - at->end));
             if (at->end + m > out->matched) out->matched = at->end + m;
             if (m < c->n) continue;
@@ -223,12 +232,13 @@ static void find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_h
     }
 }
 
-void prefix_tree_find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out)
+void prefix_tree_find(const prefix_tree *t, const uint8_t *origin, const uint32_t *ids, uint32_t n, prefix_hit *out)
 {
-    find(t, ids, n, out);
+    if (origin == NULL) origin = prefix_no_origin;
+    find(t, origin, ids, n, out);
     if (t->disk == NULL) return;
     uint32_t          matched;
-    disk_entry *const deepest = prefix_disk_find(t->disk, ids, n, &matched);
+    disk_entry *const deepest = prefix_disk_find(t->disk, origin, ids, n, &matched);
     if (matched > out->matched) out->matched = matched;
     if (deepest == NULL || deepest->end <= out->length) return;
     out->length = deepest->end;
@@ -252,23 +262,26 @@ void prefix_gather(const prefix_tree *t, const prefix_node *node)
 static prefix_anchor *bring_in(prefix_tree *t, disk_entry *deepest)
 {
     uint32_t   n = deepest->end, matched;
+    uint8_t    origin[STORE_KEY_BYTES];
     prefix_hit known;
-    for (const disk_entry *e = deepest; e->parent != NULL; e = e->parent)
+    for (const disk_entry *e = deepest; e->parent != NULL; e = e->parent) {
         memcpy(t->ids + e->end - e->n, e->tokens, e->n * sizeof *t->ids);
+        memcpy(origin, e->origin, sizeof origin);
+    }
     for (;; n--) {
-        disk_entry *e = prefix_disk_find(t->disk, t->ids, n, &matched);
-        find(t, t->ids, n, &known);
+        disk_entry *e = prefix_disk_find(t->disk, origin, t->ids, n, &matched);
+        find(t, origin, t->ids, n, &known);
         if (e == NULL || e->end <= known.length) return known.anchor;
         n                = e->end;
-        prefix_anchor *a = prefix_disk_load(t, e);
+        prefix_anchor *a = prefix_disk_load(t, e, origin);
         if (a != NULL) return a;
     }
 }
 
-static void touch(const prefix_tree *t, prefix_anchor *a, const uint32_t *ids, uint32_t n)
+static void touch(const prefix_tree *t, prefix_anchor *a, const uint8_t *origin, const uint32_t *ids, uint32_t n)
 {
     anchor_touch(t, a);
-    if (t->disk != NULL) prefix_disk_touch(t->disk, ids, n, t->now);
+    if (t->disk != NULL) prefix_disk_touch(t->disk, origin, ids, n, t->now);
 }
 
 uint32_t prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q)
@@ -281,7 +294,7 @@ uint32_t prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q)
     if (a == NULL) return 0;
     const uint32_t length = a->at->end;
     prefix_gather(t, a->at);
-    touch(t, a, t->ids, length);
+    touch(t, a, a->at->origin, t->ids, length);
     /* The copy of a page may need one that the tree holds: not this anchor's, while there are others. */
     t->pinned = a;
     sequence_adopt(q, t->ids, length, t->page_ids, anchor_snapshot(t, a));
@@ -292,13 +305,14 @@ uint32_t prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q)
 /* ---- storing ---- */
 
 /* The node behind n tokens, made where there is none; NULL when the nodes are used up. */
-static prefix_node *path_of(prefix_tree *t, const uint32_t *ids, const uint32_t *pages, uint32_t n)
+static prefix_node *path_of(prefix_tree *t, const uint8_t *origin, const uint32_t *ids, const uint32_t *pages,
+                            uint32_t n)
 {
     prefix_node *at = &t->root;
     while (at->end < n) {
         const uint32_t more = min_u32(PREFIX_BLOCK, n - at->end);
-        prefix_node   *next = prefix_child(at, ids + at->end, more);
-        if (next == NULL) next = node_new(t, at, ids, pages, more);
+        prefix_node   *next = prefix_child(at, origin, ids + at->end, more);
+        if (next == NULL) next = node_new(t, at, origin, ids, pages, more);
         if (next == NULL) {
             prefix_prune(t, at);
             return NULL;
@@ -308,11 +322,12 @@ static prefix_node *path_of(prefix_tree *t, const uint32_t *ids, const uint32_t 
     return at;
 }
 
-bool prefix_insert(prefix_tree *t, prefix_anchor *a, const uint32_t *ids, const uint32_t *pages, uint32_t n)
+bool prefix_insert(prefix_tree *t, prefix_anchor *a, const uint8_t *origin, const uint32_t *ids, const uint32_t *pages,
+                   uint32_t n)
 {
     prefix_hit hit;
-    find(t, ids, n, &hit);
-    prefix_node *node = path_of(t, ids, pages, n);
+    find(t, origin, ids, n, &hit);
+    prefix_node *node = path_of(t, origin, ids, pages, n);
     if (node == NULL)
         anchor_return(t, a);
     else
@@ -320,14 +335,15 @@ bool prefix_insert(prefix_tree *t, prefix_anchor *a, const uint32_t *ids, const 
     return node != NULL;
 }
 
-void prefix_tree_store(prefix_tree *t, const sequence *q)
+void prefix_tree_store(prefix_tree *t, const uint8_t *origin, const sequence *q)
 {
     const uint32_t *ids = sequence_tokens(q), n = sequence_length(q);
     prefix_hit      hit;
+    if (origin == NULL) origin = prefix_no_origin;
     t->now++;
-    find(t, ids, n, &hit);
-    touch(t, hit.anchor, ids, n);
+    find(t, origin, ids, n, &hit);
+    touch(t, hit.anchor, origin, ids, n);
     if (hit.length == n) return;       /* also the empty sequence */
     prefix_anchor *a = anchor_take(t); /* for which the one that was found may go */
-    if (a != NULL && prefix_insert(t, a, ids, sequence_pages(q), n)) sequence_save(q, anchor_snapshot(t, a));
+    if (a != NULL && prefix_insert(t, a, origin, ids, sequence_pages(q), n)) sequence_save(q, anchor_snapshot(t, a));
 }

@@ -17,6 +17,10 @@
  * memory has given them up or the process is another one (prefix_disk.h).  Then adopting
  * one waits for the disk; nothing else does.
  *
+ * Under one engine a state also depends on the adapters of its sequence.  They are its
+ * origin, a key of STORE_KEY_BYTES, all zero (or NULL) without any: what has another origin is
+ * never found, as if each had a tree of its own.
+ *
  * All memory is taken when the tree is made, physical memory only as it is touched.
  * A tree serves one state and one identity of the model, and shares its thread. */
 #ifndef STATE_PREFIX_TREE_H
@@ -74,9 +78,9 @@ void prefix_tree_write(prefix_tree *t);
 /* Writes all of it and waits; false when the disk did not take something (the log says why). */
 bool prefix_tree_flush(prefix_tree *t);
 
-/* Looks for ids[0..n).  To have a token left to read, n is the prompt's length - 1.  Nothing
+/* Looks for ids[0..n) of an origin.  To have a token left to read, n is the prompt's length - 1.  Nothing
  * grows old by it, however often those look who wait. */
-void prefix_tree_find(const prefix_tree *t, const uint32_t *ids, uint32_t n, prefix_hit *out);
+void prefix_tree_find(const prefix_tree *t, const uint8_t *origin, const uint32_t *ids, uint32_t n, prefix_hit *out);
 
 /* Makes the empty sequence q one of hit->length tokens, and counts that as a use.  Once for each
  * request, also with an empty hit: the clock by which things grow old counts these calls and
@@ -86,10 +90,10 @@ void prefix_tree_find(const prefix_tree *t, const uint32_t *ids, uint32_t n, pre
  * memory first; when it cannot be read, the next shallower one takes its place. */
 uint32_t prefix_tree_adopt(prefix_tree *t, const prefix_hit *hit, sequence *q);
 
-/* Keeps q's present memory as an anchor, or counts a use where one is already.
+/* Keeps q's present memory, of that origin, as an anchor, or counts a use where one is already.
  * What q committed must have been run, replays included.  May give up less
  * valuable anchors for it; when there is no room, nothing is stored. */
-void prefix_tree_store(prefix_tree *t, const sequence *q);
+void prefix_tree_store(prefix_tree *t, const uint8_t *origin, const sequence *q);
 
 prefix_stats prefix_tree_stats(const prefix_tree *t);
 

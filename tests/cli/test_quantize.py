@@ -73,7 +73,7 @@ class Quantize(Case):
         (taken / "notes").write_text("mine")
         source, out = FIXTURES / "tiny-dense", self.folder / "out"
         for args, code, says in [
-                ([source], 2, "expected a SRC and a DST"),
+                ([source], 2, "expected a MODEL and a folder to write"),
                 ([source, out, "more"], 2, 'found "more"'),
                 ([source, out, "--bits", "7"], 2, "bits: expected 2, 3, 4, 5, 6 or 8, found 7"),
                 ([source, out, "--bits", "9"], 2, "--bits: expected"),

@@ -187,10 +187,90 @@ class Eval(Case):
         self.assertEqual(self.json("eval", FIXTURES / "tiny-odd", "--ids", ids, "--window", "10")["tokens"], 18)
 
 
+class Adapters(Case):
+    """A PEFT adapter of rank 2 on two modules of tiny-odd, made of simple numbers."""
+    MODEL = FIXTURES / "tiny-odd"
+    RANK, ALPHA = 2, 6.0
+    MODULES = ["layers.0.linear_attn.in_proj_b", "layers.1.mlp.down_proj"]
+
+    def setUp(self):
+        super().setUp()
+        self.base = safetensors(self.MODEL / "model.safetensors")
+        self.adapter = self.folder / "adapter"
+        self.adapter.mkdir()
+        header, data, self.pairs = {}, b"", {}
+        for module in self.MODULES:
+            rows, columns = self.base[f"model.{module}.weight"][1]
+            a = [((i * 37) % 101 - 50) / 256 for i in range(self.RANK * columns)]
+            b = [((i * 53) % 89 - 44) / 256 for i in range(rows * self.RANK)]
+            self.pairs[module] = (a, b)
+            for name, shape, values in [("A", [self.RANK, columns], a), ("B", [rows, self.RANK], b)]:
+                raw = struct.pack(f"<{len(values)}f", *values)
+                header[f"base_model.model.model.{module}.lora_{name}.weight"] = {
+                    "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+                data += raw
+        text = json.dumps(header).encode()
+        (self.adapter / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        (self.adapter / "adapter_config.json").write_text(
+            json.dumps({"peft_type": "LORA", "r": self.RANK, "lora_alpha": self.ALPHA}))
+        self.ids = self.write("ids.json", json.dumps([(i * 31) % 300 for i in range(30)]))
+
+    def logits(self, model, *args):
+        out = self.folder / "logits.safetensors"
+        self.weir("logits", model, "--ids", self.ids, "--out", out, "--kv", "f32", *args)
+        return safetensors(out)["logits"]
+
+    def test_merged_weights(self):
+        out = self.folder / "merged"
+        self.assertEqual(self.json("merge", self.MODEL, out, "--adapter", f"{self.adapter}:0.5"),
+                         {"out": str(out), "adapters": 1})
+        merged = safetensors(out / "model.safetensors")
+        self.assertEqual(set(merged), set(self.base))
+        scale = self.ALPHA / self.RANK * 0.5
+        for name, tensor in self.base.items():
+            module = name.removeprefix("model.").removesuffix(".weight")
+            if module not in self.pairs:
+                self.assertEqual(merged[name], tensor, name)
+                continue
+            a, b = self.pairs[module]
+            rows, columns = tensor[1]
+            old, new = numbers(tensor), numbers(merged[name])
+            for i in range(rows):
+                for j in range(columns):
+                    w = old[i * columns + j] + scale * sum(b[i * 2 + r] * a[r * columns + j] for r in range(2))
+                    self.assertAlmostEqual(new[i * columns + j], w, delta=1e-7 * max(1, abs(w)))
+        self.assertEqual((out / "config.json").read_bytes(), (self.MODEL / "config.json").read_bytes())
+
+        with_adapter = numbers(self.logits(self.MODEL, "--adapter", f"{self.adapter}:0.5"))
+        plain, once = numbers(self.logits(self.MODEL)), numbers(self.logits(out))
+        largest = max(map(abs, once))
+        self.assertLess(max(abs(x - y) for x, y in zip(with_adapter, once)), 1e-5 * largest)
+        self.assertGreater(max(abs(x - y) for x, y in zip(with_adapter, plain)), 1e-2 * largest)
+        self.weir("merge", self.MODEL, out, "--adapter", self.adapter, code=1)
+
+    def test_scales(self):
+        plain, full = self.logits(self.MODEL), self.logits(self.MODEL, "--adapter", self.adapter)
+        self.assertNotEqual(full, plain)
+        self.assertEqual(self.logits(self.MODEL, "--adapter", f"{self.adapter}:0"), plain)
+        self.assertEqual(self.logits(self.MODEL, "--adapter", f"{self.adapter}:1", "--threads", "1", "--chunk", "7"), full)
+        fit = self.json("fit", self.MODEL, "--ctx", "64", "--adapter", self.adapter)
+        self.assertGreater(fit["adapter_bytes"], sum(4 * (len(a) + len(b)) for a, b in self.pairs.values()))
+
+    def test_refused(self):
+        for scale in ["x", "", "101", "1:"]:
+            self.weir("logits", self.MODEL, "--ids", self.ids, "--out", self.folder / "x", "--adapter",
+                      f"{self.adapter}:{scale}", code=2)
+        args = ["--ids", self.ids, "--out", self.folder / "x", "--adapter", self.adapter]
+        self.assertIn("expected A [r,", self.weir("logits", FIXTURES / "tiny-dense", *args, code=3)[1])
+        self.assertIn("adapter_config.json", self.weir("logits", self.MODEL, *args[:-1], self.folder, code=3)[1])
+        self.weir("merge", self.MODEL, "--adapter", self.adapter, code=2)
+        self.weir("merge", self.MODEL, self.folder / "m", code=2)
+
+
 class Fit(Case):
     def test_formula(self):
         keys = {"weights_bytes", "kv_bytes_per_token", "kv_start_bytes", "state_bytes_per_sequence", "snapshot_bytes", "cache_bytes",
-                "draft_bytes", "workspace_bytes", "total_bytes", "max_context", "fits"}
+                "draft_bytes", "adapter_bytes", "workspace_bytes", "total_bytes", "max_context", "fits"}
         for parallel in [1, 3]:
             f = self.json("fit", DEMO, "--ctx", "1000", "--parallel", parallel)
             self.assertEqual(set(f), keys)
@@ -198,7 +278,7 @@ class Fit(Case):
             self.assertAlmostEqual(f["total_bytes"], f["weights_bytes"] + parallel * sequence + f["workspace_bytes"],
                                    delta=0.02 * f["total_bytes"])
             self.assertTrue(f["fits"])
-            self.assertEqual((f["cache_bytes"], f["draft_bytes"]), (0, 0))
+            self.assertEqual((f["cache_bytes"], f["draft_bytes"], f["adapter_bytes"]), (0, 0, 0))
             self.assertEqual(f["snapshot_bytes"], f["state_bytes_per_sequence"])
         # 2 attention layers, keys and values, 2 heads of 256, two bytes each.
         self.assertEqual(f["kv_bytes_per_token"], 2 * 2 * 2 * 256 * 2)

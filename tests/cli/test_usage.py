@@ -6,21 +6,22 @@ import unittest
 
 from support import DEMO, FIXTURES, PROGRAM, Case
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "verify"]
+COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "merge", "verify"]
 COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--kv-start", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
     "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
-            "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", *DRAFTS, *CACHE],
+            "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", "--adapter", *DRAFTS, *CACHE],
     "inspect": ["--tensors"],
     "tokenize": ["-p", "--plain"],
-    "logits": ["--ids", "--out", "--hidden"],
-    "eval": ["--text", "--ids", "--window"],
+    "logits": ["--ids", "--out", "--hidden", "--adapter"],
+    "eval": ["--text", "--ids", "--window", "--adapter"],
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
               "--tokens", "--parallel", *DRAFTS],
-    "fit": ["--parallel", "--pool", *DRAFTS, *CACHE],
+    "fit": ["--parallel", "--pool", "--adapter", *DRAFTS, *CACHE],
     "quantize": ["--bits", "--group", "--recipe"],
+    "merge": ["--adapter"],
     "verify": ["--budget"],
 }
 

@@ -103,7 +103,7 @@ static uint32_t same_bits(desk *d, const text *t)
 {
     prefix_hit     hit;
     weir_sequence *s = sequence_on(d->e), *dull = sequence_on(d->plain);
-    prefix_tree_find(d->e->cache, t->ids, t->n - 1, &hit);
+    prefix_tree_find(d->e->cache, NULL, t->ids, t->n - 1, &hit);
     const uint32_t at = sequence_take_cached(s, &hit);
     append(s, t->ids + at, t->n - at);
     append(dull, t->ids, t->n);

@@ -116,7 +116,7 @@ static void check_text(rig *r, weir_engine *e, uint32_t i)
     for (uint32_t n = LENGTH - BEYOND;;) {
         prefix_hit hit;
         weir_sequence_reset(s);
-        prefix_tree_find(e->cache, r->texts[i], n, &hit);
+        prefix_tree_find(e->cache, NULL, r->texts[i], n, &hit);
         if (hit.length == 0) break;
         const uint32_t at = sequence_take_cached(s, &hit);
         check(at == hit.length, "what is found can be had");

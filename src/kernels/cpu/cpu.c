@@ -222,6 +222,7 @@ weir_status cpu_open(kernels **out, uint32_t n_threads, const char *isa, weir_er
         .rmsnorm         = cpu_rmsnorm,
         .linear          = cpu_linear,
         .add             = cpu_add,
+        .add_scaled      = cpu_add_scaled,
         .swiglu          = cpu_swiglu,
         .copy_rows       = cpu_copy_rows,
         .concat          = cpu_concat,

@@ -73,6 +73,8 @@ void        cpu_embed(kernels *k, k_buf *x, const k_weight *table);
 /* op_rows.c */
 void cpu_rmsnorm(kernels *k, k_buf *y, const k_buf *x, const k_buf *gain, uint32_t n, float eps, uint32_t rows);
 void cpu_add(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows);
+void cpu_add_scaled(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const float *scales, uint32_t n,
+                    uint32_t n_rows);
 void cpu_swiglu(kernels *k, k_buf *y, const k_buf *gate, const k_buf *up, uint32_t n, uint32_t rows);
 void cpu_copy_rows(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const uint32_t *x_rows, uint32_t n,
                    uint32_t n_rows);

@@ -30,7 +30,7 @@ void for_rows(cpu_backend *b, row_fn *fn, void *arg, size_t rows, size_t cost)
 typedef struct row_job {
     const cpu_isa  *isa;
     float          *y;
-    const float    *x, *w, *z;
+    const float    *x, *w, *z, *scales;
     size_t          n, per_row;
     float           eps;
     const uint32_t *y_rows, *x_rows;
@@ -60,6 +60,20 @@ void cpu_add(kernels *k, k_buf *x, const k_buf *y, uint32_t n, uint32_t rows)
     cpu_backend *b   = cpu_of(k);
     row_job      job = {.isa = &b->isa, .y = buf_f32(x), .x = buf_f32(y), .n = n};
     for_rows(b, add_row, &job, rows, n);
+}
+
+static void add_scaled_row(void *arg, size_t i)
+{
+    const row_job *j = arg;
+    j->isa->axpy(j->y + j->y_rows[i] * j->n, j->scales[i], j->x + i * j->n, j->n);
+}
+
+void cpu_add_scaled(kernels *k, k_buf *y, const uint32_t *y_rows, const k_buf *x, const float *scales, uint32_t n,
+                    uint32_t n_rows)
+{
+    cpu_backend *b   = cpu_of(k);
+    row_job      job = {.isa = &b->isa, .y = buf_f32(y), .x = buf_f32(x), .scales = scales, .n = n, .y_rows = y_rows};
+    for_rows(b, add_scaled_row, &job, n_rows, n);
 }
 
 static void swiglu_row(void *arg, size_t i)

@@ -1,6 +1,7 @@
 /* Rows and bytes from one place of the backend's memory to another. */
 #include "weight_case.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Sizes below and above what is worth waking the threads for. */
@@ -77,6 +78,33 @@ static void test_copy_rows(void **given)
     }
 }
 
+/* y[y_rows[i]] += scales[i] * x[i], with one rounding; the other rows stay. */
+static void test_add_scaled(void **given)
+{
+    (void)given;
+    static const uint32_t rows[]   = {3, 0, 63, 17};
+    static const float    scales[] = {1.0f, -0.3f, 1e-3f, 77.7f};
+    enum { N = sizeof rows / sizeof *rows };
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        kernels *k = backend_open(threads, &limits);
+        for (uint32_t cols = FEW; cols <= MANY; cols += MANY - FEW) {
+            const size_t n = (size_t)ROWS * cols;
+            fill(from, N * cols, 5);
+            fill(expected, n, 6);
+            k_buf *x = backend_buf(k, from, N * cols), *y = backend_buf(k, expected, n);
+            for (uint32_t i = 0; i < N; i++)
+                for (uint32_t j = 0; j < cols; j++) {
+                    float *e = &expected[(size_t)rows[i] * cols + j];
+                    *e       = fmaf(scales[i], from[(size_t)i * cols + j], *e);
+                }
+            k->add_scaled(k, y, rows, x, scales, cols, N);
+            check(k, y, n, "scaled", cols);
+            k->buf_free(k, x);
+        }
+        k->close(k);
+    }
+}
+
 static void test_concat(void **given)
 {
     (void)given;
@@ -120,7 +148,7 @@ static void test_buf_copy(void **given)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copy_rows), cmocka_unit_test(test_concat),
-                                       cmocka_unit_test(test_buf_copy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_copy_rows), cmocka_unit_test(test_add_scaled),
+                                       cmocka_unit_test(test_concat), cmocka_unit_test(test_buf_copy)};
     return cmocka_run_group_tests_name("copies", tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ uint32_t world_read(world *w, int i, const text *x, uint32_t positions)
 {
     prefix_hit hit;
     world_make(w, i, positions);
-    prefix_tree_find(w->t, x->ids, x->n - 1, &hit);
+    prefix_tree_find(w->t, NULL, x->ids, x->n - 1, &hit);
     const uint32_t from = prefix_tree_adopt(w->t, &hit, w->q[i]);
     assert_int_equal(from, hit.length);
     assert_int_equal(sequence_length(w->q[i]), from);

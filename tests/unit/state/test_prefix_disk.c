@@ -150,7 +150,7 @@ static void store_at(const text *x, uint32_t n)
 {
     world_make(&w, 0, n);
     world_run(&w, 0, x->ids, n);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
 }
 
@@ -159,7 +159,7 @@ static uint32_t adopt(const text *x, uint32_t n, uint32_t *found)
 {
     prefix_hit hit;
     world_make(&w, 1, n);
-    prefix_tree_find(w.t, x->ids, n, &hit);
+    prefix_tree_find(w.t, NULL, x->ids, n, &hit);
     const uint32_t got = prefix_tree_adopt(w.t, &hit, w.q[1]);
     assert_int_equal(sequence_length(w.q[1]), got);
     assert_memory_equal(sequence_tokens(w.q[1]), x->ids, got * sizeof *x->ids);
@@ -355,10 +355,10 @@ static disk_entry *entry_at(const text *x, uint32_t start, uint32_t n)
 {
     disk_entry *at = &w.t->disk->root;
     while (at->end < start) {
-        at = prefix_disk_child(at, x->ids + at->end, PREFIX_BLOCK);
+        at = prefix_disk_child(at, prefix_no_origin, x->ids + at->end, PREFIX_BLOCK);
         assert_non_null(at);
     }
-    disk_entry *e = prefix_disk_child(at, x->ids + at->end, n);
+    disk_entry *e = prefix_disk_child(at, prefix_no_origin, x->ids + at->end, n);
     assert_non_null(e);
     return e;
 }
@@ -653,7 +653,7 @@ static void test_ages(void **given)
     reopen(&s);
     for (uint32_t i = 0; i < N; i++) {
         prefix_hit hit;
-        prefix_tree_find(w.t, x[i]->ids, 900, &hit);
+        prefix_tree_find(w.t, NULL, x[i]->ids, 900, &hit);
         assert_int_equal(hit.length, hours[i] >= 4 ? 900 : 0);
         mem_free(x[i]);
     }
@@ -736,7 +736,7 @@ static uint32_t check_find(const text *x, uint32_t n)
         if (m > matched) matched = m;
         if (i < anchors && m == texts[i].n && m > length) length = m;
     }
-    prefix_tree_find(w.t, x->ids, n, &hit);
+    prefix_tree_find(w.t, NULL, x->ids, n, &hit);
     assert_int_equal(hit.matched, matched);
     assert_int_equal(hit.length, length);
     return length;
@@ -755,11 +755,11 @@ static void run_random(const shape *s, int rounds, uint64_t seed)
         const uint32_t found = check_find(&x, x.n - 1), free = state_free_positions(w.s);
         if (x.n > free) continue;
         prefix_hit in_memory;
-        prefix_tree_find(w.t, x.ids, x.n - 1, &in_memory);
+        prefix_tree_find(w.t, NULL, x.ids, x.n - 1, &in_memory);
         from_disk += in_memory.disk != NULL;
         hits += found > 0;
         assert_int_equal(world_read(&w, i, &x, x.n), found);
-        prefix_tree_store(w.t, w.q[i]);
+        prefix_tree_store(w.t, NULL, w.q[i]);
         for (int k = 0; k < 3; k++)
             if (w.q[k] != NULL) world_check(&w, k);
         world_audit(&w);

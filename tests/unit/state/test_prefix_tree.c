@@ -44,7 +44,7 @@ static void check_find(const uint32_t *ids, uint32_t n, uint32_t n_texts)
         if (m > matched) matched = m;
         if (m == texts[i].n && m > length) length = m;
     }
-    prefix_tree_find(w.t, ids, n, &hit);
+    prefix_tree_find(w.t, NULL, ids, n, &hit);
     assert_int_equal(hit.matched, matched);
     assert_int_equal(hit.length, length);
     assert_int_equal(hit.anchor != NULL, length > 0);
@@ -92,7 +92,7 @@ static void read_on(uint64_t *seed, int i, const text *x, uint32_t *n_texts)
         const uint32_t n = rng_below(seed, 3) > 0 ? left : random_length(seed, left);
         world_run(&w, i, x->ids + at, n);
         if (rng_below(seed, 4) == 0 && at + n < x->n) continue;
-        prefix_tree_store(w.t, w.q[i]);
+        prefix_tree_store(w.t, NULL, w.q[i]);
         note(n_texts, w.q[i]);
         assert_int_equal(prefix_tree_stats(w.t).anchors, *n_texts);
     }
@@ -112,7 +112,7 @@ static void run_roomy(bool carry, uint64_t seed)
         check_find(x.ids, x.n - 1, n_texts);
         world_read(&w, i, &x, 0);
         world_check(&w, i);
-        prefix_tree_store(w.t, w.q[i]);
+        prefix_tree_store(w.t, NULL, w.q[i]);
         note(&n_texts, w.q[i]);
         random_text(&seed, &x, n_texts); /* and it goes on from there, while others may share it */
         const uint32_t at = sequence_length(w.q[i]);
@@ -157,7 +157,7 @@ static void run_tight(bool carry, uint32_t pages, uint32_t snapshots, uint64_t s
             continue;
         }
         hits += world_read(&w, i, &x, x.n + rng_below(&seed, most - x.n + 1)) > 0;
-        prefix_tree_store(w.t, w.q[i]);
+        prefix_tree_store(w.t, NULL, w.q[i]);
         if (snapshots > 0) assert_true(world_has(&w, &x));
         /* As far as its promise goes; when it is the last with a promise, that is all pages. */
         uint32_t more = rng_below(&seed, 3) == 0 ? sequence_room(w.q[i]) : 0;
@@ -189,7 +189,7 @@ static void test_tight(void **given)
 static prefix_hit found(const text *x, uint32_t n)
 {
     prefix_hit hit;
-    prefix_tree_find(w.t, x->ids, n, &hit);
+    prefix_tree_find(w.t, NULL, x->ids, n, &hit);
     return hit;
 }
 
@@ -204,7 +204,7 @@ static void test_twice(void **given)
         assert_int_equal(world_read(&w, 0, x, 0), 0);
         sequence_reset(w.q[0]);
         world_run(&w, 0, x->ids, lengths[i]);
-        prefix_tree_store(w.t, w.q[0]);
+        prefix_tree_store(w.t, NULL, w.q[0]);
         assert_int_equal(prefix_tree_stats(w.t).blocks, (lengths[i] + PREFIX_BLOCK - 1) / PREFIX_BLOCK);
         assert_int_equal(world_read(&w, 1, x, 0), lengths[i]);
         world_check(&w, 1);
@@ -224,7 +224,7 @@ static void test_nothing_to_store(void **given)
     text *x = made(1, 300);
     world_open(&w, 64, 4, false);
     world_make(&w, 0, 0);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     assert_int_equal(prefix_tree_stats(w.t).anchors, 0);
     assert_int_equal(found(x, 0).matched, 0);
     const prefix_hit none = found(x, 300);
@@ -244,14 +244,14 @@ static void test_first_pages_stay(void **given)
         world_make(&w, i, 0);
         world_run(&w, i, x->ids, 600);
     }
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     const prefix_stats before = prefix_tree_stats(w.t);
     assert_int_equal(before.page_bytes, 10 * state_page_bytes(&w.s->limits));
-    prefix_tree_store(w.t, w.q[1]);
+    prefix_tree_store(w.t, NULL, w.q[1]);
     const prefix_stats after = prefix_tree_stats(w.t);
     assert_memory_equal(&after, &before, sizeof after);
     world_run(&w, 1, x->ids + 600, 100);
-    prefix_tree_store(w.t, w.q[1]);
+    prefix_tree_store(w.t, NULL, w.q[1]);
     /* 512..600 stays beside 512..700, the pages of which are the second's. */
     assert_int_equal(prefix_tree_stats(w.t).page_bytes, 13 * state_page_bytes(&w.s->limits));
     for (uint32_t i = 0; i < 11; i++) assert_int_equal(w.t->holds[sequence_pages(w.q[1])[i]], i < 8 ? 0 : 1);
@@ -268,7 +268,7 @@ static void test_many_adopt(void **given)
     world_open(&w, 200, 4, true);
     world_make(&w, 0, 0);
     world_run(&w, 0, x->ids, 400);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
     for (int i = 0; i < 5; i++) {
         x->ids[400] = (uint32_t)i;
@@ -293,7 +293,7 @@ static void test_adopt_refused(void **given)
     world_open(&w, 64, 1, false);
     world_make(&w, 0, 300);
     world_run(&w, 0, x->ids, 300);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     const prefix_hit hit = found(x, 300);
     assert_int_equal(hit.length, 300);
     world_make(&w, 1, 256);
@@ -304,7 +304,7 @@ static void test_adopt_refused(void **given)
     assert_int_equal(prefix_tree_adopt(w.t, &hit, w.q[1]), 300);
     world_make(&w, 2, 300);
     world_run(&w, 2, y->ids, 300);
-    prefix_tree_store(w.t, w.q[2]); /* in the same snapshot */
+    prefix_tree_store(w.t, NULL, w.q[2]); /* in the same snapshot */
     assert_ptr_equal(found(y, 300).anchor, hit.anchor);
     sequence_reset(w.q[1]);
     assert_int_equal(prefix_tree_adopt(w.t, &hit, w.q[1]), 0);
@@ -319,7 +319,7 @@ static void store(const text *x)
 {
     world_make(&w, 0, x->n);
     world_run(&w, 0, x->ids, x->n);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
 }
 
@@ -334,8 +334,8 @@ static void test_adopt_when_dry(void **given)
     y->n = 256;
     store(y);
     world_make(&w, 1, 320);
-    world_run(&w, 1, y->ids, 300);  /* in pages of its own */
-    prefix_tree_store(w.t, w.q[1]); /* of which the tree needs the fifth alone */
+    world_run(&w, 1, y->ids, 300);        /* in pages of its own */
+    prefix_tree_store(w.t, NULL, w.q[1]); /* of which the tree needs the fifth alone */
     assert_int_equal(w.s->n_free_pages, 0);
     const prefix_hit hit = found(x, 5);
     world_make(&w, 0, 192);
@@ -360,7 +360,7 @@ static void test_adopt_the_last_page(void **given)
     store(x);
     x->n = 300;
     world_read(&w, 0, x, 300);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0); /* anchors at 250 and 300; 6 pages: the fourth twice */
     assert_int_equal(w.s->n_free_pages, 2);
     world_make(&w, 1, 128);
@@ -405,16 +405,16 @@ static void test_no_blocks(void **given)
     world_open(&w, 64, 2, false);
     world_make(&w, 0, 0);
     world_run(&w, 0, x->ids, 600);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     const uint32_t n_nodes = w.t->n_nodes;
     w.t->n_nodes           = w.t->fresh + 1; /* of the two that are wanted */
     world_run(&w, 0, x->ids + 600, 400);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     assert_int_equal(prefix_tree_stats(w.t).anchors, 1);
     assert_int_equal(prefix_tree_stats(w.t).blocks, 3);
     world_audit(&w);
     w.t->n_nodes = n_nodes;
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     assert_int_equal(prefix_tree_stats(w.t).anchors, 2);
     assert_int_equal(prefix_tree_stats(w.t).blocks, 5);
     world_close(&w);
@@ -435,7 +435,7 @@ static void test_blocks_suffice(void **given)
     for (uint32_t i = 0; i < BRANCHES; i++) {
         x->ids[200] = i;
         world_run(&w, 0, x->ids + 192, 64);
-        prefix_tree_store(w.t, w.q[0]);
+        prefix_tree_store(w.t, NULL, w.q[0]);
         sequence_restore(w.q[0], 192, saved);
     }
     assert_int_equal(prefix_tree_stats(w.t).blocks, BRANCHES);
@@ -485,7 +485,7 @@ static void test_no_memory(void **given)
     world_make(&w, 1, 0);
     const uint64_t before = mem_count();
     for (uint32_t i = 0; i < 5; i++) {
-        prefix_tree_store(w.t, w.q[0]);
+        prefix_tree_store(w.t, NULL, w.q[0]);
         const prefix_hit hit = found(x, 700 + i);
         assert_int_equal(prefix_tree_adopt(w.t, &hit, w.q[1]), 700 + i);
         world_run(&w, 0, x->ids, 1);

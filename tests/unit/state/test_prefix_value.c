@@ -26,7 +26,7 @@ static uint32_t turn(text *x, uint32_t n)
     const uint32_t all = x->n;
     x->n               = n;
     const uint32_t at  = world_read(&w, 0, x, n);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
     x->n = all;
     return at;
@@ -35,7 +35,7 @@ static uint32_t turn(text *x, uint32_t n)
 static uint32_t found(const text *x, uint32_t n)
 {
     prefix_hit hit;
-    prefix_tree_find(w.t, x->ids, n, &hit);
+    prefix_tree_find(w.t, NULL, x->ids, n, &hit);
     return hit.length;
 }
 
@@ -88,11 +88,11 @@ static void test_use_counts(void **given)
         (void)turn(&b, 500);
         world_make(&w, 0, 500);
         prefix_hit hit;
-        prefix_tree_find(w.t, which == 0 ? a.ids : b.ids, 500, &hit);
+        prefix_tree_find(w.t, NULL, which == 0 ? a.ids : b.ids, 500, &hit);
         assert_int_equal(prefix_tree_adopt(w.t, &hit, w.q[0]), 500);
         if (which == 1) { /* found alone is not used */
-            prefix_tree_find(w.t, a.ids, 500, &hit);
-            prefix_tree_find(w.t, a.ids, 500, &hit);
+            prefix_tree_find(w.t, NULL, a.ids, 500, &hit);
+            prefix_tree_find(w.t, NULL, a.ids, 500, &hit);
         }
         world_drop(&w, 0);
         (void)turn(&c, 500);
@@ -179,7 +179,7 @@ static void test_anchor_between(void **given)
     (void)turn(&a, 600);
     world_make(&w, 0, 500); /* read without the tree, as after a change of mind */
     world_run(&w, 0, a.ids, 500);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
     world_audit(&w);
     (void)turn(&b, 400);
@@ -304,9 +304,9 @@ static void test_two_in_a_page(void **given)
     world_open(&w, 64, 4, false);
     world_make(&w, 0, 310);
     world_run(&w, 0, a.ids, 300);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_run(&w, 0, a.ids + 300, 10);
-    prefix_tree_store(w.t, w.q[0]);
+    prefix_tree_store(w.t, NULL, w.q[0]);
     world_drop(&w, 0);
     assert_int_equal(prefix_tree_stats(w.t).page_bytes, 5 * state_page_bytes(&w.s->limits));
     (void)turn(&b, 256);
@@ -322,7 +322,7 @@ static void test_running_ones_stay(void **given)
     make_text(&b, 2, 0, 1000);
     world_open(&w, 64, 4, true);
     assert_int_equal(world_read(&w, 1, &a, 256), 0);
-    prefix_tree_store(w.t, w.q[1]); /* and runs on */
+    prefix_tree_store(w.t, NULL, w.q[1]); /* and runs on */
     (void)turn(&b, 1000);
     assert_true(run_dry());
     assert_true(world_has(&w, &a));

@@ -1,0 +1,76 @@
+/* tests/fuzz/fuzz_adapter.c - any bytes as adapter_config.json, and what stands behind a line
+ * of it as the adapter's tensors.
+ *
+ * What is accepted must fit the model and have finite scales. */
+#include "load/adapter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static config small(void)
+{
+    config c    = {.hidden_size          = 2,
+                   .n_layers             = 2,
+                   .vocab_size           = 4,
+                   .intermediate_size    = 3,
+                   .n_heads              = 2,
+                   .n_kv_heads           = 1,
+                   .head_dim             = 2,
+                   .linear_n_key_heads   = 2,
+                   .linear_n_value_heads = 4,
+                   .linear_key_dim       = 1,
+                   .linear_value_dim     = 1,
+                   .conv_kernel          = 4};
+    c.layers[0] = CONFIG_LINEAR;
+    c.layers[1] = CONFIG_FULL;
+    return c;
+}
+
+static void check(const adapter *a, const config *c)
+{
+    if (a->n == 0 || a->max_rank == 0 || a->max_rank > ADAPTER_MAX_RANK) abort();
+    for (size_t i = 0; i < a->n; i++) {
+        const adapter_pair *p = &a->pairs[i];
+        uint32_t            in, out;
+        adapter_target_size(c, p->target, &in, &out);
+        if (p->layer >= c->n_layers || p->in != in || p->out != out || !isfinite(p->scale)) abort();
+    }
+}
+
+static void read_tensors(const adapter_config *ac, const uint8_t *data, size_t size)
+{
+    const config c = small();
+    safetensors  file;
+    adapter     *a;
+    weir_error   err;
+    err.text[0] = '\0';
+    if (safetensors_open_memory(&file, "adapter_model.safetensors", data, size, &err) != WEIR_OK) return;
+    if (adapter_read(&a, "adapter", ac, &file, &c, &err) == WEIR_OK)
+        check(a, &c);
+    else if (a != NULL || err.text[0] == '\0')
+        abort(); /* every failure says why */
+    else
+        a = NULL;
+    adapter_close(a);
+    safetensors_close(&file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
+    const size_t   n   = end != NULL ? (size_t)(end - data) : size;
+    adapter_config c;
+    weir_error     err;
+    err.text[0] = '\0';
+    if (adapter_config_parse(&c, "adapter_config.json", (const char *)data, n, &err) == WEIR_OK) {
+        if (!isfinite(adapter_config_scale(&c, "model.layers.0.mlp.up_proj", 1))) abort();
+        if (n < size) read_tensors(&c, data + n + 1, size - n - 1);
+    } else if (err.text[0] == '\0') {
+        abort();
+    }
+    adapter_config_free(&c);
+    return 0;
+}
