@@ -12,11 +12,11 @@
 #include "checkpoint/checkpoint.h"
 
 typedef struct safetensors_spec {
-    char    *name; /* UTF-8 without control characters */
-    dtype    type;
-    uint32_t rank;
-    uint64_t shape[CHECKPOINT_MAX_RANK];
-    uint64_t begin, bytes; /* filled by safetensors_layout; begin counts from the start of the data */
+    const char *name; /* UTF-8 without control characters */
+    dtype       type;
+    uint32_t    rank;
+    uint64_t    shape[CHECKPOINT_MAX_RANK];
+    uint64_t    begin, bytes; /* filled by safetensors_layout; begin counts from the start of the data */
 } safetensors_spec;
 
 /* What stands in front of the data: the length and the JSON. */

@@ -281,7 +281,8 @@ void plan_close(plan *p)
         mem_free(p->items[i].mat);
     }
     for (size_t i = 0; i < p->n_files; i++) {
-        for (size_t k = 0; k < p->files[i].n_specs; k++) mem_free(p->files[i].specs[k].name);
+        for (size_t k = 0; k < p->files[i].n_specs; k++)
+            mem_free((char *)(uintptr_t)p->files[i].specs[k].name); /* this plan's own */
         mem_free(p->files[i].specs);
         if (p->files[i].header.text.data != NULL) str_free(&p->files[i].header.text);
     }

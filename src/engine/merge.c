@@ -6,24 +6,22 @@
 #include "base/half.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "checkpoint/safetensors_write.h"
 #include "engine/engine_parts.h"
 #include "quant/dense.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { HEADER_MAX = 100 << 20 };
 
 /* What is merged with what. */
 typedef struct merging {
     const checkpoint          *c;
     const weir_adapter_choice *choices;
     size_t                     n;
-    file_writer                w;
+    safetensors_writer         w;
+    uint64_t                   at; /* where the next bytes go */
 } merging;
 
 /* ---- which tensors change ---- */
@@ -142,6 +140,13 @@ static void sums_free(sums *s)
     for (int i = 0; i < WEIR_MAX_ADAPTERS; i++) mem_free(s->a[i]);
 }
 
+static weir_status put(merging *m, const void *bytes, size_t n, weir_error *err)
+{
+    TRY(safetensors_put(&m->w, m->at, bytes, n, err));
+    m->at += n;
+    return WEIR_OK;
+}
+
 static weir_status write_rows(merging *m, const checkpoint_tensor *t, uint32_t number, lora_target target, sums *s,
                               weir_error *err)
 {
@@ -155,7 +160,7 @@ static weir_status write_rows(merging *m, const checkpoint_tensor *t, uint32_t n
             if (p != NULL) add_row(s->sum, p, s->a[k], p->scale * (double)m->choices[k].scale, i);
         }
         round_row(s->row, t->type, s->sum, in);
-        TRY(file_write(&m->w, s->row, row, err));
+        TRY(put(m, s->row, row, err));
     }
     return WEIR_OK;
 }
@@ -165,7 +170,7 @@ static weir_status write_tensor(merging *m, const checkpoint_tensor *t, weir_err
     uint32_t    number;
     lora_target target;
     sums        s;
-    if (!changes(m, t) || !target_of(m, t, &number, &target)) return file_write(&m->w, t->data, t->bytes, err);
+    if (!changes(m, t) || !target_of(m, t, &number, &target)) return put(m, t->data, t->bytes, err);
     weir_status st = sums_new(&s, m, number, target, (uint32_t)t->shape[1], err);
     if (st == WEIR_OK) st = write_rows(m, t, number, target, &s, err);
     sums_free(&s);
@@ -174,59 +179,36 @@ static weir_status write_tensor(merging *m, const checkpoint_tensor *t, weir_err
 
 /* ---- files ---- */
 
-/* A tensor's name as JSON; the reader has refused control characters. */
-static void put_name(str *s, const char *name)
+static weir_status write_tensors(merging *m, const safetensors_spec *specs, weir_error *err)
 {
-    str_putc(s, '"');
-    for (; *name != '\0'; name++) {
-        if (*name == '"' || *name == '\\') str_putc(s, '\\');
-        str_putc(s, *name);
+    for (size_t i = 0; i < checkpoint_count(m->c); i++) {
+        m->at = specs[i].begin;
+        TRY(write_tensor(m, checkpoint_at(m->c, i), err));
     }
-    str_putc(s, '"');
-}
-
-static void put_header(str *s, const checkpoint *c)
-{
-    uint64_t at = 0;
-    str_puts(s, "{\"__metadata__\":{\"format\":\"pt\"}");
-    for (size_t i = 0; i < checkpoint_count(c); i++) {
-        const checkpoint_tensor *t = checkpoint_at(c, i);
-        str_putc(s, ',');
-        put_name(s, t->raw_name);
-        str_printf(s, ":{\"dtype\":\"%s\",\"shape\":[", t->type_name);
-        for (uint32_t j = 0; j < t->rank; j++) str_printf(s, "%s%" PRIu64, j > 0 ? "," : "", t->shape[j]);
-        str_printf(s, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->bytes);
-        at += t->bytes;
-    }
-    str_putc(s, '}');
-    while (s->len % 8 != 0 && !s->failed) str_putc(s, ' ');
-}
-
-static weir_status write_weights(merging *m, weir_error *err)
-{
-    str s;
-    str_init(&s, HEADER_MAX);
-    put_header(&s, m->c);
-    const uint64_t len = s.len;
-    weir_status    st  = str_status(&s, "merge", err);
-    if (st == WEIR_OK) st = file_write(&m->w, &len, sizeof len, err);
-    if (st == WEIR_OK) st = file_write(&m->w, s.data, s.len, err);
-    str_free(&s);
-    for (size_t i = 0; st == WEIR_OK && i < checkpoint_count(m->c); i++)
-        st = write_tensor(m, checkpoint_at(m->c, i), err);
-    return st;
+    return WEIR_OK;
 }
 
 static weir_status write_file(merging *m, const char *dir, weir_error *err)
 {
-    char *path = path_join(dir, "model.safetensors");
-    if (path == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
-    weir_status st = file_create(&m->w, path, err);
+    const size_t       n     = checkpoint_count(m->c);
+    char              *path  = path_join(dir, "model.safetensors");
+    safetensors_spec  *specs = mem_zalloc(n, sizeof *specs);
+    safetensors_header h     = {0};
+    weir_status        st =
+        path != NULL && specs != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+    for (size_t i = 0; st == WEIR_OK && i < n; i++) {
+        const checkpoint_tensor *t = checkpoint_at(m->c, i);
+        specs[i]                   = (safetensors_spec){.name = t->raw_name, .type = t->type, .rank = t->rank};
+        memcpy(specs[i].shape, t->shape, t->rank * sizeof *t->shape);
+    }
+    if (st == WEIR_OK) st = safetensors_layout(&h, specs, n, path, err);
+    if (st == WEIR_OK) st = safetensors_create(&m->w, path, &h, err);
+    if (st == WEIR_OK) st = write_tensors(m, specs, err);
+    if (st == WEIR_OK) st = safetensors_commit(&m->w, &h, err);
+    safetensors_abandon(&m->w);
+    str_free(&h.text);
+    mem_free(specs);
     mem_free(path);
-    if (st != WEIR_OK) return st;
-    st = write_weights(m, err);
-    if (st == WEIR_OK) return file_commit(&m->w, err);
-    file_abandon(&m->w);
     return st;
 }
 
