@@ -502,9 +502,9 @@ static void test_bad_files(void **given)
     must(weir_sequence_save(s, saved, &err), &err);
     assert_int_equal(weir_sequence_save(s, "/nowhere/at/all", &err), WEIR_IO);
     weir_sequence_reset(s);
-    refused(t, ids, saved, WEIR_FORMAT, "another model, cache format or version");
-    refused(v, ids, saved, WEIR_FORMAT, "another model, cache format or version");
-    refused(w, ids, saved, WEIR_FORMAT, "another model, cache format or version");
+    refused(t, ids, saved, WEIR_FORMAT, "another model, adapters, cache format or version");
+    refused(v, ids, saved, WEIR_FORMAT, "another model, adapters, cache format or version");
+    refused(w, ids, saved, WEIR_FORMAT, "another model, adapters, cache format or version");
     refused(s, ids, "/nowhere/at/all", WEIR_IO, "No such file");
     const long size = size_of(saved), places[] = {0, 9, 20, 50, 70, 200, 1400, size / 2, size - 1};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {

@@ -14,19 +14,19 @@ typedef struct share {
 } share;
 
 static const share shares[] = {
-    {"tiny-odd", "bf16", 400, 400, 0},
-    {"tiny-odd", "f32", 60, 1216, 0},
-    {"tiny-dense-tied", "f32", 260, 96, 0},
-    {"tiny-moe", "bf16", 260, 96, 0},
-    {"mlx-q4", "f32", 200, 300, 0},
-    {"mlx-q8", "bf16", 160, 96, 0},
-    {"mlx-moe-q4", "bf16", 160, 96, 0},
-    {"tiny-dense", "f32", 50, 64, 0},
-    {"demo", "bf16", 30, 64, 0},
-    {"tiny-odd", "affine8,affine4-32", 150, 300, 0},
-    {"tiny-moe", "affine4", 100, 150, 0},
-    {"tiny-odd", "affine4", 100, 400, 200},
-    {"tiny-dense-tied", "turbo", 100, 96, 0},
+    {"tiny-odd", "bf16", 240, 300, 0},
+    {"tiny-odd", "f32", 40, 1216, 0},
+    {"tiny-dense-tied", "f32", 340, 48, 0},
+    {"tiny-moe", "bf16", 400, 64, 0},
+    {"mlx-q4", "f32", 200, 150, 0},
+    {"mlx-q8", "bf16", 220, 64, 0},
+    {"mlx-moe-q4", "bf16", 200, 64, 0},
+    {"tiny-dense", "f32", 40, 48, 0},
+    {"demo", "bf16", 20, 48, 0},
+    {"tiny-odd", "affine8,affine4-32", 80, 150, 0},
+    {"tiny-moe", "affine4", 120, 80, 0},
+    {"tiny-odd", "affine4", 40, 300, 200},
+    {"tiny-dense-tied", "turbo", 80, 48, 0},
 };
 enum { SHARES = sizeof shares / sizeof *shares };
 static const double most_seconds = 600;

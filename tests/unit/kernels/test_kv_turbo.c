@@ -120,8 +120,8 @@ static void rotation_signs(void **state)
     (void)state;
     static const char *const tables[] = {"8e5469b70248de62", "0ddf396a50029c6ad537834ade596014",
                                          "1230e662114acd106f146da9c95e9cd39bf22f3a735d27b26bd9305757c38bfe",
-                                         "bd4b36700de3fb6263e439d461d2ca5c8f7c479b4312dde930de2a54bacaba77"
-                                         "843e871118154c9ac5a304321f72815d5214828ac29ba78eef4b0e526d9d6b29"};
+                                         ("bd4b36700de3fb6263e439d461d2ca5c8f7c479b4312dde930de2a54bacaba77"
+                                          "843e871118154c9ac5a304321f72815d5214828ac29ba78eef4b0e526d9d6b29")};
     for (unsigned t = 0; t < 4; t++) {
         const size_t n = (size_t)64 << t;
         char         found[129];

@@ -7,7 +7,7 @@ enum { C = 2 * KEY_HEADS * KEY + VALUE_HEADS * VALUE, V = VALUE_HEADS * VALUE };
 enum { TAIL = (KERNEL - 1) * C, STATE = VALUE_HEADS * KEY * VALUE };
 
 static const k_limits limits = {
-    .max_rows = MAX_T, .max_cols = C, .delta = {KEY_HEADS, VALUE_HEADS, KEY, VALUE, KERNEL}};
+    .max_rows = MAX_T, .max_cols = C, .delta = {KEY_HEADS, VALUE_HEADS, KEY, VALUE, KERNEL, false}};
 
 static float qkv[MAX_T * C], a[MAX_T * VALUE_HEADS], b[MAX_T * VALUE_HEADS], taps[KERNEL * C], rate[VALUE_HEADS],
     dt_bias[VALUE_HEADS], tails[SLOTS * TAIL], states[SLOTS * STATE];

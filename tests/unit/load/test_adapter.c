@@ -88,7 +88,7 @@ static void check_example(bool mlx)
                                   .max_cols      = 2,
                                   .max_positions = 2,
                                   .attention     = {1, 1, 2, 2, 1e-6f},
-                                  .delta         = {1, 1, 1, 1, 4},
+                                  .delta         = {1, 1, 1, 1, 4, false},
                                   .inv_freq      = inv_freq};
     assert_int_equal(k->reserve(k, &limits, &err), WEIR_OK);
     assert_int_equal(load_lora(&l, k, a, &err), WEIR_OK);

@@ -22,7 +22,7 @@ static float turbo8(const uint8_t *pair, int code)
 /* The scales behind the codes may be read for the last code's sake. */
 static float turbo3(const uint8_t *row, size_t dim, size_t d, size_t group)
 {
-    const unsigned code = load_u16(row + 3 * d / 8) >> 3 * d % 8 & 7u;
+    const unsigned code = (unsigned)load_u16(row + 3 * d / 8) >> 3 * d % 8 & 7u;
     return kv_turbo_levels[code] * f16_to_f32(load_u16(row + 3 * dim / 8 + 2 * (d / group)));
 }
 
@@ -33,7 +33,7 @@ static float cached(const kv_rows *r, size_t j, size_t d)
     switch (r->form.kind) {
     case K_KV_F32: return load_f32(row + 4 * d);
     case K_KV_AFFINE8: return affine(row + r->dim, d / r->form.group, row[d]);
-    case K_KV_AFFINE4: return affine(row + r->dim / 2, d / r->form.group, row[d / 2] >> (d % 2 * 4) & 15u);
+    case K_KV_AFFINE4: return affine(row + r->dim / 2, d / r->form.group, (unsigned)row[d / 2] >> (d % 2 * 4) & 15u);
     case K_KV_TURBO8: return turbo8(row + r->dim + 4 * (d / r->form.group), (int8_t)row[d]);
     case K_KV_TURBO3: return turbo3(row, r->dim, d, r->form.group);
     default: return bf16_to_f32(load_u16(row + 2 * d));
