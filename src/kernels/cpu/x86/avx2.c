@@ -19,7 +19,7 @@ enum {
     PARTS       = 2,
     BURN_CHAINS = 6
 };
-#define DOT_R(M) ((M) == 1 ? 4 : (M) == 2 ? 3 : 2) /* weight rows that M rows of x meet at once */
+#define DOT_R(M) ((M) == 1 ? 2 : (M) == 2 ? 3 : 2) /* weight rows that M rows of x meet at once */
 
 typedef struct vf {
     __m256 lo, hi;
