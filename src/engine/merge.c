@@ -253,8 +253,10 @@ static weir_status copy_files(const checkpoint *c, const char *dir, weir_error *
         "merges.txt",
         "chat_template.jinja",
         "chat_template.json",
+        "processor_config.json",
         "preprocessor_config.json",
         "video_preprocessor_config.json",
+        "kv_config.json",
         "config.json",
     };
     const char *path     = checkpoint_path(c);

@@ -3,31 +3,13 @@
  *
  * What is accepted must fit the model and have finite scales. */
 #include "load/adapter.h"
+#include "support/adapter_config_small.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static config small(void)
-{
-    config c    = {.hidden_size          = 2,
-                   .n_layers             = 2,
-                   .vocab_size           = 4,
-                   .intermediate_size    = 3,
-                   .n_heads              = 2,
-                   .n_kv_heads           = 1,
-                   .head_dim             = 2,
-                   .linear_n_key_heads   = 2,
-                   .linear_n_value_heads = 4,
-                   .linear_key_dim       = 1,
-                   .linear_value_dim     = 1,
-                   .conv_kernel          = 4};
-    c.layers[0] = CONFIG_LINEAR;
-    c.layers[1] = CONFIG_FULL;
-    return c;
-}
 
 static void check(const adapter *a, const config *c)
 {
@@ -42,7 +24,7 @@ static void check(const adapter *a, const config *c)
 
 static void read_tensors(const adapter_config *ac, const uint8_t *data, size_t size)
 {
-    const config c = small();
+    const config c = adapter_config_small();
     safetensors  file;
     adapter     *a;
     weir_error   err;

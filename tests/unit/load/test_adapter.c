@@ -2,6 +2,7 @@
 #include "checkpoint/adapter_config.h"
 #include "kernels/open.h"
 #include "load/adapter.h"
+#include "support/adapter_config_small.h"
 #include "support/cmocka.h"
 #include "unit/checkpoint/made_files.h"
 
@@ -11,26 +12,6 @@
 
 #define PEFT "{\"peft_type\": \"LORA\", \"r\": 1, \"lora_alpha\": 20}"
 #define MLX "{\"fine_tune_type\": \"lora\", \"lora_parameters\": {\"rank\": 1, \"scale\": 20.0}}"
-
-/* Two layers, one of each kind, of hidden size 2; the key heads are 2 of 1, the value heads 4 of 1. */
-static config small(void)
-{
-    config c    = {.hidden_size          = 2,
-                   .n_layers             = 2,
-                   .vocab_size           = 4,
-                   .intermediate_size    = 3,
-                   .n_heads              = 2,
-                   .n_kv_heads           = 1,
-                   .head_dim             = 2,
-                   .linear_n_key_heads   = 2,
-                   .linear_n_value_heads = 4,
-                   .linear_key_dim       = 1,
-                   .linear_value_dim     = 1,
-                   .conv_kernel          = 4};
-    c.layers[0] = CONFIG_LINEAR;
-    c.layers[1] = CONFIG_FULL;
-    return c;
-}
 
 /* ---- folders ---- */
 
@@ -73,7 +54,7 @@ static adapter *example(bool mlx, const config *c)
 
 static void check_example(bool mlx)
 {
-    const config c = small();
+    const config c = adapter_config_small();
     adapter     *a = example(mlx, &c);
     kernels     *k;
     weir_error   err;
@@ -193,7 +174,7 @@ typedef struct tensor {
 static void check_refused(const tensor *list, size_t n, weir_status st, const char *says)
 {
     static const uint8_t zeros[1 << 15];
-    const config         c = small();
+    const config         c = adapter_config_small();
     made_tensors         t;
     weir_error           err;
     adapter             *a;
@@ -285,7 +266,7 @@ static void check_b(const adapter *a, lora_target target, const float *expected,
 static void test_fused_layouts(void **unused)
 {
     (void)unused;
-    const config c = small();
+    const config c = adapter_config_small();
     made_tensors t;
     weir_error   err;
     adapter     *a;
@@ -320,7 +301,7 @@ static void test_fused_layouts(void **unused)
 static void test_tiled_heads(void **unused)
 {
     (void)unused;
-    config       c = small();
+    config       c = adapter_config_small();
     made_tensors t;
     weir_error   err;
     adapter     *a;
@@ -355,7 +336,7 @@ static void test_tiled_heads(void **unused)
 static void test_orientation(void **unused)
 {
     (void)unused;
-    const config c = small();
+    const config c = adapter_config_small();
     made_tensors t;
     weir_error   err;
     adapter     *a;
