@@ -60,6 +60,11 @@ def escape_model(folder):
     return model
 
 
+def thorough(test):
+    """A long test of what is computed, which says nothing new under a sanitizer (tools/check sets the variable there)."""
+    return unittest.skipIf(os.environ.get("WEIR_TEST_QUICK"), "only a sample is tested")(test)
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own."""
 

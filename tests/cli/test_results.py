@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from support import DATA, DEMO, FIXTURES, PROGRAM, Case, environment, numbers, safetensors
+from support import DATA, DEMO, FIXTURES, PROGRAM, Case, environment, numbers, safetensors, thorough
 
 
 class Inspect(Case):
@@ -333,12 +333,14 @@ class Bench(Case):
         self.assertEqual([(r["batch"], r["depth"]) for r in b["runs"] if r["kind"] == "decode"],
                          [(1, 512), (2, 512), (4, 512), (8, 512), (1, 1)])
 
+    @thorough
     def test_batches_and_windows_of_choice(self):
         b = self.json("bench", FIXTURES / "tiny-odd", "--runs", "1", "--budget", "1", "--batch", "3,5", "--window", "6")
         self.assertEqual([r["batch"] for r in b["runs"] if r["kind"] == "decode"], [1, 3, 5, 1])
         self.assertEqual([r["tokens"] for r in b["runs"] if r["kind"] == "window"], [6])
         self.assertEqual([list(kind) for kind in b["ratios"].values()], [["3", "5"], ["6"]])
 
+    @thorough
     def test_more_batches_than_fit_are_left_out(self):
         # The state of one sequence is 1.1 MB, kept twice: some of the eight do not fit.
         alone = self.json("fit", DEMO, "--ctx", "641", "--draft", "ngram", "--draft-tokens", "7")["total_bytes"]
@@ -365,6 +367,7 @@ class Bench(Case):
         self.weir("bench", DEMO, "--text", self.write("short", "Too short."), code=3)
         self.weir("bench", FIXTURES / "tiny-odd", "--text", DATA / "val-chat.txt", code=3)
 
+    @thorough
     def test_table_and_depth(self):
         out = self.weir("bench", DEMO, "--runs", "1", "--budget", "1", "--depth", "600")[0]
         self.assertLess(out.index("floors"), out.index("prefill"))

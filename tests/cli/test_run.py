@@ -7,7 +7,7 @@ import stat
 import subprocess
 import unittest
 
-from support import DATA, DEMO, PROGRAM, Case, environment, escape_model, numbers, safetensors
+from support import DATA, DEMO, PROGRAM, Case, environment, escape_model, numbers, safetensors, thorough
 
 GREEDY = ["--temp", "0"]
 
@@ -41,6 +41,7 @@ class OneReply(Case):
         self.assertEqual(first, self.json(*args)["text"] + "\n")
         self.assertGreater(len(first), 20)
 
+    @thorough
     def test_drafts_change_no_text(self):
         story = ["run", "-p", "Tell me a story.", "--no-think", "--max-tokens", "60"]
         for sampling in [GREEDY, ["--temp", "0.8", "--seed", "5"]]:
@@ -51,6 +52,7 @@ class OneReply(Case):
                 self.assertEqual((r["ids"], r["text"]), (plain["ids"], plain["text"]), flags)
                 self.assertLessEqual(r["accepted"], r["drafted"])
 
+    @thorough
     def test_fixed_drafts_are_counted_exactly(self):
         """What is guessed, and what of it is right, follows from the bits alone: not from threads, not from time."""
         story = ["run", "-p", "Tell me a story.", "--no-think", "--max-tokens", "60"]
@@ -198,6 +200,7 @@ class Chat(Case):
         self.assertIn("loaded", err)
         self.assertTrue(through.endswith(fresh) and len(fresh) > 1, (through, fresh))
 
+    @thorough
     def test_a_long_talk_goes_on_after_a_restart(self):
         """With --cache-dir a fresh program reads the last reply and what is new, however long the talk is."""
         text = (DATA / "val-stories.txt").read_text(encoding="utf-8")[:12000]
