@@ -1,5 +1,6 @@
-/* bench/bench_kernels.c - the CPU's inner loops, one by one, on one thread, and
- * linears of the 0.8b shape with few rows of x, on all cores.
+/* bench/bench_kernels.c - the CPU's inner loops, one by one, on one thread; then, on all
+ * cores or as many threads as the first argument says, linears of the 0.8b shape with few
+ * rows of x, and its head in every format with one row.
  *
  * Prints tab-separated: kernel, instruction set, size, minimum and median
  * nanoseconds a call, and GB/s and GFLOP/s at the median.  The sets (of a
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "kernels/cpu/cpu.h"
+#include "quant/blocks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +139,15 @@ static const bench_entry entries[] = {
     {"dot mxfp4 1 row", "512x1024", ROWS *COLS * 0.53125, MACS, K_MLX_MXFP4, run_decoded1},
     {"dot mxfp8 1 row", "512x1024", ROWS *COLS * 1.03125, MACS, K_MLX_MXFP8, run_decoded1},
     {"dot nvfp4 1 row", "512x1024", ROWS *COLS * 0.5625, MACS, K_MLX_NVFP4, run_decoded1},
+    {"dot q8_0 1 row", "512x1024", ROWS *COLS * 272 / 256.0, MACS, K_Q8_0, run_decoded1},
+    {"dot q4_0 1 row", "512x1024", ROWS *COLS * 144 / 256.0, MACS, K_Q4_0, run_decoded1},
+    {"dot q5_0 1 row", "512x1024", ROWS *COLS * 176 / 256.0, MACS, K_Q5_0, run_decoded1},
+    {"dot q4_k 1 row", "512x1024", ROWS *COLS * 144 / 256.0, MACS, K_Q4_K, run_decoded1},
+    {"dot q5_k 1 row", "512x1024", ROWS *COLS * 176 / 256.0, MACS, K_Q5_K, run_decoded1},
+    {"dot q6_k 1 row", "512x1024", ROWS *COLS * 210 / 256.0, MACS, K_Q6_K, run_decoded1},
+    {"dot q3_k 1 row", "512x1024", ROWS *COLS * 110 / 256.0, MACS, K_Q3_K, run_decoded1},
+    {"dot q2_k 1 row", "512x1024", ROWS *COLS * 84 / 256.0, MACS, K_Q2_K, run_decoded1},
+    {"dot iq4_xs 1 row", "512x1024", ROWS *COLS * 136 / 256.0, MACS, K_IQ4_XS, run_decoded1},
     {"expand affine5", "4x1024", PANEL_ROWS *COLS * 4.6875, 0, K_AFFINE5, run_decoded_panel},
     {"expand affine4", "4x1024", PANEL_ROWS *COLS * 4.5, 0, K_AFFINE4, run_expand},
     {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_BF16, run_tile},
@@ -179,21 +190,27 @@ static void buffers_free(buffers *b)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
 }
 
-static void set_weight(buffers *b, k_format f)
+/* Everything about a matrix but where it is. */
+static lin_weight weight_of(k_format f, uint32_t rows, uint32_t cols)
 {
     const uint32_t bits  = f == K_F32 ? 32 : k_is_grouped(f) ? k_code_bits(f) : 16;
     const uint32_t group = f == K_MLX_NVFP4 ? 16 : f == K_MLX_MXFP4 || f == K_MLX_MXFP8 ? 32 : 64;
     const dtype    type  = k_is_affine(f) ? DTYPE_BF16 : DTYPE_U8;
-    b->weight            = (lin_weight){.format          = f,
-                                        .rows            = ROWS,
-                                        .cols            = COLS,
-                                        .group           = group,
-                                        .scale_type      = type,
-                                        .data            = b->codes,
-                                        .scales          = b->scales,
-                                        .biases          = b->biases,
-                                        .row_bytes       = (size_t)COLS * bits / 8,
-                                        .scale_row_bytes = (size_t)COLS / group * dtype_table[type].bytes};
+    return (lin_weight){.format     = f,
+                        .rows       = rows,
+                        .cols       = cols,
+                        .group      = group,
+                        .scale_type = type,
+                        .row_bytes  = k_is_block(f) ? blocks_bytes(k_block_type(f), cols) : (size_t)cols * bits / 8,
+                        .scale_row_bytes = k_is_grouped(f) ? (size_t)cols / group * dtype_table[type].bytes : 0};
+}
+
+static void set_weight(buffers *b, k_format f)
+{
+    b->weight        = weight_of(f, ROWS, COLS);
+    b->weight.data   = b->codes;
+    b->weight.scales = b->scales;
+    b->weight.biases = b->biases;
 }
 
 static int by_value(const void *a, const void *b)
@@ -245,17 +262,12 @@ typedef struct linear_bench {
 /* Matrix number `turn` of as many as fit: the caches have lost it since its last turn. */
 static lin_weight next_matrix(linear_bench *b, uint32_t rows, uint32_t cols)
 {
-    const size_t mats = (size_t)MAX_N * COLS / ((size_t)rows * cols), at = b->turn++ % mats * rows * cols;
-    return (lin_weight){.format          = K_AFFINE4,
-                        .rows            = rows,
-                        .cols            = cols,
-                        .group           = 64,
-                        .scale_type      = DTYPE_BF16,
-                        .data            = b->codes + at / 2,
-                        .scales          = b->scales + at / 32,
-                        .biases          = b->scales + at / 32,
-                        .row_bytes       = cols / 2,
-                        .scale_row_bytes = cols / 64 * 2};
+    const size_t mats = (size_t)MAX_N * COLS / ((size_t)rows * cols), at = b->turn++ % mats * rows;
+    lin_weight   w = weight_of(K_AFFINE4, rows, cols);
+    w.data         = b->codes + at * w.row_bytes;
+    w.scales       = b->scales + at * w.scale_row_bytes;
+    w.biases       = w.scales;
+    return w;
 }
 
 static void measure_linear(linear_bench *b, uint32_t rows, uint32_t cols)
@@ -280,34 +292,65 @@ static void measure_linear(linear_bench *b, uint32_t rows, uint32_t cols)
     }
 }
 
-static bool measure_linears(const char *isa)
+static void measure_head(linear_bench *b, const char *name, k_format format)
+{
+    double       ns[ROUNDS];
+    lin_weight   w     = weight_of(format, MAX_N, COLS);
+    const double macs  = (double)MAX_N * COLS;
+    const double bytes = (double)MAX_N * (double)(w.row_bytes + w.scale_row_bytes * (k_is_affine(format) ? 2u : 1u));
+    w.data             = b->codes;
+    w.scales = w.biases = b->scales;
+    for (int r = -1; r < ROUNDS; r++) {
+        const lin_job  job   = {.w = w, .y = b->y, .n = 1};
+        const uint64_t start = clock_ns();
+        linear_run(cpu_of(b->k), b->x, 1, &job, 1);
+        ns[r < 0 ? 0 : r] = (double)(clock_ns() - start);
+    }
+    qsort(ns, ROUNDS, sizeof ns[0], by_value);
+    printf("head %s 1 row\t%s\t%ux%u\t%.1f\t%.1f\t%.1f\t%.1f\n", name, b->k->isa, MAX_N, COLS, ns[0], ns[ROUNDS / 2],
+           bytes / ns[ROUNDS / 2], 2 * macs / ns[ROUNDS / 2]);
+}
+
+static const struct {
+    const char *name;
+    k_format    format;
+} heads[] = {{"bf16", K_BF16},           {"affine4", K_AFFINE4},     {"affine8", K_AFFINE8}, {"affine2", K_AFFINE2},
+             {"affine3", K_AFFINE3},     {"affine5", K_AFFINE5},     {"affine6", K_AFFINE6}, {"mlx-mxfp4", K_MLX_MXFP4},
+             {"mlx-mxfp8", K_MLX_MXFP8}, {"mlx-nvfp4", K_MLX_NVFP4}, {"q4_0", K_Q4_0},       {"q4_1", K_Q4_1},
+             {"q5_0", K_Q5_0},           {"q5_1", K_Q5_1},           {"q8_0", K_Q8_0},       {"q2_k", K_Q2_K},
+             {"q3_k", K_Q3_K},           {"q4_k", K_Q4_K},           {"q5_k", K_Q5_K},       {"q6_k", K_Q6_K},
+             {"iq4_nl", K_IQ4_NL},       {"iq4_xs", K_IQ4_XS},       {"mxfp4", K_MXFP4}};
+
+static bool measure_linears(const char *isa, uint32_t threads)
 {
     const k_limits limits = {.max_rows = MAX_M, .max_cols = MAX_K, .inv_freq = &(double){0}};
     const size_t   n      = (size_t)MAX_N * COLS;
     weir_error     err;
-    linear_bench   b  = {.codes  = mem_pages(n / 2),
-                         .scales = mem_pages(n / 32),
+    linear_bench   b  = {.codes  = mem_pages(2 * n),
+                         .scales = mem_pages(n / 8),
                          .x      = mem_aligned((size_t)MAX_M * MAX_K, sizeof(float)),
                          .y      = mem_pages((size_t)MAX_M * MAX_N * sizeof(float))};
     bool           ok = b.codes != NULL && b.scales != NULL && b.x != NULL && b.y != NULL &&
-              cpu_open(&b.k, 0, isa, &err) == WEIR_OK && b.k->reserve(b.k, &limits, &err) == WEIR_OK;
+              cpu_open(&b.k, threads, isa, &err) == WEIR_OK && b.k->reserve(b.k, &limits, &err) == WEIR_OK;
     if (ok) {
-        for (size_t i = 0; i < n / 2; i++) b.codes[i] = (uint8_t)(i * 7);
-        for (size_t i = 0; i < n / 32; i++) b.scales[i] = i % 2 != 0 ? 0x3B : (uint8_t)i;
+        for (size_t i = 0; i < 2 * n; i++) b.codes[i] = i % 2 != 0 ? 0x3B : (uint8_t)(i * 7);
+        for (size_t i = 0; i < n / 8; i++) b.scales[i] = i % 2 != 0 ? 0x3B : (uint8_t)i;
+        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) measure_head(&b, heads[i].name, heads[i].format);
         for (size_t i = 0; i < (size_t)MAX_M * MAX_K; i++) b.x[i] = 0.001f * (float)(i % 17);
         for (size_t i = 0; i < sizeof linear_shapes / sizeof *linear_shapes; i++)
             measure_linear(&b, linear_shapes[i][0], linear_shapes[i][1]);
     }
     if (b.k != NULL) b.k->close(b.k);
-    mem_pages_free(b.codes, n / 2);
-    mem_pages_free(b.scales, n / 32);
+    mem_pages_free(b.codes, 2 * n);
+    mem_pages_free(b.scales, n / 8);
     mem_free(b.x);
     mem_pages_free(b.y, (size_t)MAX_M * MAX_N * sizeof(float));
     return ok;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const uint32_t threads = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     const unsigned have = cpu_flags(), steps[] = {0, CPU_AVX2, CPU_AVX2 | CPU_AVX512, CPU_NEON};
     cpu_isa        sets[MAX_SETS];
     size_t         n_sets = 0;
@@ -323,7 +366,7 @@ int main(void)
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) measure(&entries[i], sets, n_sets, &b);
     buffers_free(&b);
     for (size_t s = 1; s < n_sets; s++) /* scalar code would take minutes */
-        if (!measure_linears(sets[s].name)) {
+        if (!measure_linears(sets[s].name, threads)) {
             fputs("bench_kernels: out of memory\n", stderr);
             return 1;
         }

@@ -52,4 +52,15 @@ static inline uint16_t f16_from_f32(float f)
     return (uint16_t)(sign | (f32_bits(f32_from_bits(a) + 0.5f) - 0x3F000000u));
 }
 
+/* 2^(e - 127), the shared scale of microscaling formats (E8M0), and half of it. */
+static inline float e8m0(uint32_t e)
+{
+    const uint32_t bits = e << 23;
+    return f32_from_bits(bits > 0x00400000u ? bits : 0x00400000u);
+}
+static inline float e8m0_half(uint32_t e)
+{
+    return f32_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
+
 #endif

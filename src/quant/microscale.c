@@ -10,17 +10,12 @@ float e4m3_value(uint8_t b)
     return f16_to_f32((uint16_t)((b & 0x80u) << 8 | (b & 0x7Fu) << 7)) * 256.0f;
 }
 
-float e8m0_value(uint8_t e)
-{
-    return f32_from_bits(e == 0 ? 0x00400000u : (uint32_t)e << 23);
-}
-
 void microscale_decode(float *y, microscale_mode mode, const uint8_t *codes, const uint8_t *scales, size_t n)
 {
     const size_t group = mode == MICROSCALE_NVFP4 ? 16 : 32;
     for (size_t i = 0; i < n; i++) {
         const uint8_t s     = scales[i / group];
-        const float   scale = mode == MICROSCALE_NVFP4 ? e4m3_value(s) : e8m0_value(s);
+        const float   scale = mode == MICROSCALE_NVFP4 ? e4m3_value(s) : e8m0(s);
         if (mode == MICROSCALE_MXFP8)
             y[i] = e4m3_value(codes[i]) * scale;
         else

@@ -22,7 +22,6 @@ typedef enum microscale_mode { MICROSCALE_MXFP4, MICROSCALE_MXFP8, MICROSCALE_NV
 enum { E8M0_NONE = 255 };
 
 float e4m3_value(uint8_t b);
-float e8m0_value(uint8_t e);
 
 /* y[i] = element i of a row, i < n, n a multiple of the mode's group. */
 void microscale_decode(float *y, microscale_mode mode, const uint8_t *codes, const uint8_t *scales, size_t n);

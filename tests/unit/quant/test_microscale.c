@@ -3,6 +3,7 @@
 #include "support/golden.h"
 
 #include "base/bytes.h"
+#include "base/half.h"
 #include "quant/microscale.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@ static void the_small_floats(void **state)
     assert_true(e4m3_value(0x38) == 1.0f && e4m3_value(0x2a) == 0.3125f && e4m3_value(0xaa) == -0.3125f);
     assert_true(e4m3_value(0x23) == 0.171875f && e4m3_value(0x01) == 0x1p-9f && e4m3_value(0x00) == 0.0f);
     assert_true(e4m3_value(0x7e) == 448.0f && e4m3_value(0x7f) == 480.0f && e4m3_value(0xff) == -480.0f);
-    assert_true(e8m0_value(127) == 1.0f && e8m0_value(1) == 0x1p-126f && e8m0_value(0) == 0x1p-127f);
-    assert_true(e8m0_value(254) == 0x1p127f);
+    assert_true(e8m0(127) == 1.0f && e8m0(1) == 0x1p-126f && e8m0(0) == 0x1p-127f);
+    assert_true(e8m0(254) == 0x1p127f);
 }
 
 /* The group (j - 12) / 16, j = 0 .. 31, as MLX's quantiser writes it. */

@@ -1,4 +1,5 @@
 /* kernels/cpu/arm/neon.c - the inner loops with four registers for 16 lanes. */
+#include "base/bytes.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kv_turbo.h"
 
@@ -11,15 +12,17 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) __builtin_prefetch(p)
 enum {
-    TILE_N      = 4,
-    DELTA_TILE  = 1,
-    SCORE_KEYS  = 1,
-    VALUE_TILE  = 1,
-    DOT_MOST    = 8, /* rows of x in one pass over the weights */
+    TILE_N     = 4,
+    DELTA_TILE = 1,
+    SCORE_KEYS = 1,
+    VALUE_TILE = 1,
+
     PARTS       = 4,
     BURN_CHAINS = 4
 };
-#define DOT_R(M) ((M) <= 4 ? 4 : 2) /* weight rows that M rows of x meet at once */
+enum { DOT_MOST = 8 };                /* rows of x in one pass over the weights */
+#define DOT_R(M) ((M) <= 4 ? 4 : 2)   /* weight rows that M rows of x meet at once */
+#define PIECE_R(M) ((M) <= 2 ? 2 : 1) /* the same for formats that are decoded */
 
 typedef struct vf {
     float32x4_t v[4];
@@ -273,8 +276,56 @@ INLINE vp vp_hold(vp v)
 {
     return v;
 }
+INLINE vf vf_hold(vf v)
+{
+    return v;
+}
 
 #include "kernels/cpu/lanes/codes.h"
+
+/* 16 bytes. */
+typedef uint8x16_t vb;
+INLINE vb          vb_load(const uint8_t *p)
+{
+    return vld1q_u8(p);
+}
+INLINE vb vb_make(uint64_t lo, uint64_t hi)
+{
+    return vcombine_u8(vcreate_u8(lo), vcreate_u8(hi));
+}
+/* v >> shift, or v << -shift, and of every byte the bits of `mask` (no others come into it). */
+INLINE vb vb_bits(vb v, const int shift, const int mask)
+{
+    return vandq_u8(vshlq_u8(v, vdupq_n_s8((int8_t)-shift)), vdupq_n_u8((uint8_t)mask));
+}
+INLINE vb vb_or(vb a, vb b)
+{
+    return vorrq_u8(a, b);
+}
+INLINE vb vb_sub(vb v, const int n)
+{
+    return vsubq_u8(v, vdupq_n_u8((uint8_t)n));
+}
+/* table[v], v < 16. */
+INLINE vb vb_lookup(const int8_t *table, vb v)
+{
+    return vqtbl1q_u8(vreinterpretq_u8_s8(vld1q_s8(table)), v);
+}
+/* `value` where the bit of the 16 at p is set, else 0. */
+INLINE vb vb_flags(const uint8_t *p, const int value)
+{
+    const uint8x16_t bytes = vcombine_u8(vdup_n_u8(p[0]), vdup_n_u8(p[1]));
+    const uint8x16_t set   = vtstq_u8(bytes, vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u)));
+    return vandq_u8(set, vdupq_n_u8((uint8_t)value));
+}
+/* Signed bytes as floats. */
+INLINE vf vf_vb(vb v)
+{
+    const int8x16_t b  = vreinterpretq_s8_u8(v);
+    const int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
+    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
+}
 /* 16 codes of `bits` from CODES_READ bytes, as floats. */
 INLINE vf vf_codes(const uint8_t *p, const int bits)
 {
@@ -296,15 +347,24 @@ INLINE vf vf_codes(const uint8_t *p, const int bits)
     }
     return r;
 }
-/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
-INLINE vf vf_e2m1(const uint8_t *p)
+/* 16 nibbles, the low one of a byte first. */
+INLINE vb vb_nibbles(const uint8_t *p)
 {
     const uint8x8_t   bytes = vld1_u8(p);
     const uint8x8x2_t codes = vzip_u8(vand_u8(bytes, vdup_n_u8(15)), vshr_n_u8(bytes, 4));
-    const int8x16_t   value = vqtbl1q_s8(vld1q_s8(e2m1_doubled), vcombine_u8(codes.val[0], codes.val[1]));
-    const int16x8_t   low = vmovl_s8(vget_low_s8(value)), high = vmovl_s8(vget_high_s8(value));
-    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
-                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+    return vcombine_u8(codes.val[0], codes.val[1]);
+}
+/* Bytes in E4M3 as floats: a half has the bits, with its exponent 8 too low. */
+INLINE vf vf_e4m3(const uint8_t *p)
+{
+    const int8x16_t b    = vreinterpretq_s8_u8(vld1q_u8(p));
+    const int16x8_t mask = vdupq_n_s16((int16_t)0xBF80); /* the sign is there twice */
+    const int16x8_t lo   = vandq_s16(vshlq_n_s16(vmovl_s8(vget_low_s8(b)), 7), mask);
+    const int16x8_t hi   = vandq_s16(vshlq_n_s16(vmovl_s8(vget_high_s8(b)), 7), mask);
+    uint16_t        half[LANES];
+    vst1q_s16((int16_t *)half, lo);
+    vst1q_s16((int16_t *)half + 8, hi);
+    return vf_mul(vf_load_f16(half), vf_set1(256.0f));
 }
 
 #include "kernels/cpu/lanes/attention.h"

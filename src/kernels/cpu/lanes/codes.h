@@ -18,7 +18,4 @@ INLINE int code_shift(const int bits, const int l)
     return l * bits % 8;
 }
 
-/* The doubled values of E2M1's 16 codes. */
-static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 #endif

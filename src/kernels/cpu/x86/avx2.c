@@ -1,4 +1,5 @@
 /* kernels/cpu/x86/avx2.c - the inner loops with two registers for 16 lanes. */
+#include "base/bytes.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kv_turbo.h"
 
@@ -11,15 +12,17 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 enum {
-    TILE_N      = 2,
-    DELTA_TILE  = 1,
-    SCORE_KEYS  = 1,
-    VALUE_TILE  = 1,
-    DOT_MOST    = 4, /* rows of x in one pass over the weights */
+    TILE_N     = 2,
+    DELTA_TILE = 1,
+    SCORE_KEYS = 1,
+    VALUE_TILE = 1,
+
     PARTS       = 2,
     BURN_CHAINS = 6
 };
+enum { DOT_MOST = 4 };                             /* rows of x in one pass over the weights */
 #define DOT_R(M) ((M) == 1 ? 2 : (M) == 2 ? 3 : 2) /* weight rows that M rows of x meet at once */
+#define PIECE_R(M) ((M) <= 3 ? 2 : 1)              /* the same for formats that are decoded */
 
 typedef struct vf {
     __m256 lo, hi;
@@ -321,8 +324,58 @@ INLINE vp vp_hold(vp v)
     __asm__("" : "+x"(v));
     return v;
 }
+/* v in registers: what follows is not mixed into what came before. */
+INLINE vf vf_hold(vf v)
+{
+    __asm__("" : "+x"(v.lo), "+x"(v.hi));
+    return v;
+}
 
 #include "kernels/cpu/lanes/codes.h"
+
+/* 16 bytes. */
+typedef __m128i vb;
+INLINE vb       vb_load(const uint8_t *p)
+{
+    return _mm_loadu_si128((const void *)p);
+}
+INLINE vb vb_make(uint64_t lo, uint64_t hi)
+{
+    return _mm_set_epi64x((long long)hi, (long long)lo);
+}
+/* v >> shift, or v << -shift, and of every byte the bits of `mask` (no others come into it). */
+INLINE vb vb_bits(vb v, const int shift, const int mask)
+{
+    const __m128i moved = shift > 0 ? _mm_srli_epi16(v, shift) : shift < 0 ? _mm_slli_epi16(v, -shift) : v;
+    return _mm_and_si128(moved, _mm_set1_epi8((char)mask));
+}
+INLINE vb vb_or(vb a, vb b)
+{
+    return _mm_or_si128(a, b);
+}
+INLINE vb vb_sub(vb v, const int n)
+{
+    return _mm_sub_epi8(v, _mm_set1_epi8((char)n));
+}
+/* table[v], v < 16. */
+INLINE vb vb_lookup(const int8_t *table, vb v)
+{
+    return _mm_shuffle_epi8(_mm_loadu_si128((const void *)table), v);
+}
+/* `value` where the bit of the 16 at p is set, else 0. */
+INLINE vb vb_flags(const uint8_t *p, const int value)
+{
+    const __m128i at   = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m128i bit  = _mm_set1_epi64x((long long)0x8040201008040201u);
+    const __m128i bits = _mm_and_si128(_mm_shuffle_epi8(_mm_set1_epi16((short)load_u16(p)), at), bit);
+    return _mm_and_si128(_mm_cmpeq_epi8(bits, bit), _mm_set1_epi8((char)value));
+}
+/* Signed bytes as floats. */
+INLINE vf vf_vb(vb v)
+{
+    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
+                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+}
 /* 16 codes of `bits` from CODES_READ bytes, as floats. */
 INLINE __m256 half_codes(__m256i bytes, const int bits, const int l)
 {
@@ -340,14 +393,19 @@ INLINE vf vf_codes(const uint8_t *p, const int bits)
     const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
     return (vf){half_codes(bytes, bits, 0), half_codes(bytes, bits, 8)};
 }
-/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
-INLINE vf vf_e2m1(const uint8_t *p)
+/* 16 nibbles, the low one of a byte first. */
+INLINE vb vb_nibbles(const uint8_t *p)
 {
     const __m128i bytes = _mm_loadl_epi64((const void *)p), low = _mm_set1_epi8(15);
-    const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, low), _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
-    const __m128i value = _mm_shuffle_epi8(_mm_loadu_si128((const void *)e2m1_doubled), codes);
-    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(value)),
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(value, 8)))};
+    return _mm_unpacklo_epi8(_mm_and_si128(bytes, low), _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
+}
+/* Bytes in E4M3 as floats: a half has the bits, with its exponent 8 too low. */
+INLINE vf vf_e4m3(const uint8_t *p)
+{
+    const __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(vb_load(p)), 7); /* the sign is there twice */
+    const __m256i bits = _mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80));
+    const vf x = {_mm256_cvtph_ps(_mm256_castsi256_si128(bits)), _mm256_cvtph_ps(_mm256_extracti128_si256(bits, 1))};
+    return vf_mul(x, vf_set1(256.0f));
 }
 
 #include "kernels/cpu/lanes/attention.h"

@@ -1,4 +1,5 @@
 /* kernels/cpu/x86/avx512.c - the inner loops with one register for 16 lanes. */
+#include "base/bytes.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kv_turbo.h"
 
@@ -11,15 +12,17 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 enum {
-    TILE_N      = 4,
-    DELTA_TILE  = 4,
-    SCORE_KEYS  = 4,
-    VALUE_TILE  = 4,
-    DOT_MOST    = 8, /* rows of x in one pass over the weights */
+    TILE_N     = 4,
+    DELTA_TILE = 4,
+    SCORE_KEYS = 4,
+    VALUE_TILE = 4,
+
     PARTS       = 1,
     BURN_CHAINS = 12
 };
-#define DOT_R(M) ((M) <= 4 ? 4 : 2) /* weight rows that M rows of x meet at once */
+enum { DOT_MOST = 8 };                /* rows of x in one pass over the weights */
+#define DOT_R(M) ((M) <= 4 ? 4 : 2)   /* weight rows that M rows of x meet at once */
+#define PIECE_R(M) ((M) <= 2 ? 4 : 2) /* the same for formats that are decoded */
 
 typedef __m512  vf;
 typedef __m512i vi;
@@ -270,27 +273,106 @@ INLINE vp vp_hold(vp v)
     __asm__("" : "+v"(v));
     return v;
 }
+/* v in a register: what follows is not mixed into what came before. */
+INLINE vf vf_hold(vf v)
+{
+    return vp_hold(v);
+}
 
 #include "kernels/cpu/lanes/codes.h"
+
+/* 16 bytes. */
+typedef __m128i vb;
+INLINE vb       vb_load(const uint8_t *p)
+{
+    return _mm_loadu_si128((const void *)p);
+}
+INLINE vb vb_make(uint64_t lo, uint64_t hi)
+{
+    return _mm_set_epi64x((long long)hi, (long long)lo);
+}
+/* v >> shift, or v << -shift, and of every byte the bits of `mask` (no others come into it). */
+INLINE vb vb_bits(vb v, const int shift, const int mask)
+{
+    const __m128i moved = shift > 0 ? _mm_srli_epi16(v, shift) : shift < 0 ? _mm_slli_epi16(v, -shift) : v;
+    return _mm_and_si128(moved, _mm_set1_epi8((char)mask));
+}
+INLINE vb vb_or(vb a, vb b)
+{
+    return _mm_or_si128(a, b);
+}
+INLINE vb vb_sub(vb v, const int n)
+{
+    return _mm_sub_epi8(v, _mm_set1_epi8((char)n));
+}
+/* Signed bytes as floats. */
+INLINE vf vf_vb(vb v)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
+}
 #define ALL_LANES(f, bits) \
     _mm512_setr_epi32(f(bits, 0), f(bits, 1), f(bits, 2), f(bits, 3), f(bits, 4), f(bits, 5), f(bits, 6), f(bits, 7), \
                       f(bits, 8), f(bits, 9), f(bits, 10), f(bits, 11), f(bits, 12), f(bits, 13), f(bits, 14), \
                       f(bits, 15))
+typedef __m512i vc; /* 16 codes */
+/* 16 codes of `bits` from CODES_READ bytes; what follows a code stays above it. */
+INLINE vc vc_codes(const uint8_t *p, const int bits)
+{
+    const __m512i bytes = _mm512_broadcast_i32x4(vb_load(p));
+    return _mm512_srlv_epi32(_mm512_shuffle_epi8(bytes, ALL_LANES(code_bytes, bits)), ALL_LANES(code_shift, bits));
+}
 /* 16 codes of `bits` from CODES_READ bytes, as floats. */
 INLINE vf vf_codes(const uint8_t *p, const int bits)
 {
-    const __m512i bytes = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)p));
-    const __m512i words =
-        _mm512_srlv_epi32(_mm512_shuffle_epi8(bytes, ALL_LANES(code_bytes, bits)), ALL_LANES(code_shift, bits));
-    return _mm512_cvtepi32_ps(_mm512_and_si512(words, _mm512_set1_epi32((1 << bits) - 1)));
+    return _mm512_cvtepi32_ps(_mm512_and_si512(vc_codes(p, bits), _mm512_set1_epi32((1 << bits) - 1)));
 }
-/* 16 nibbles, the low one of a byte first, as doubled E2M1. */
-INLINE vf vf_e2m1(const uint8_t *p)
+/* Bytes in E4M3 as floats: a half has the bits, with its exponent 8 too low. */
+INLINE vf vf_e4m3(const uint8_t *p)
 {
-    const __m128i bytes = _mm_loadl_epi64((const void *)p), low = _mm_set1_epi8(15);
-    const __m128i codes = _mm_unpacklo_epi8(_mm_and_si128(bytes, low), _mm_and_si128(_mm_srli_epi16(bytes, 4), low));
-    const __m128i value = _mm_shuffle_epi8(_mm_loadu_si128((const void *)e2m1_doubled), codes);
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(value));
+    const __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(vb_load(p)), 7); /* the sign is there twice */
+    return vf_mul(_mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80))), vf_set1(256.0f));
+}
+
+/* 16 floats that a code of four bits or less chooses from, and 32 for one of five: what an
+ * instruction looks up, where other sets compute.  Of a code the low four or five bits count. */
+#define LEVEL_TABLES
+INLINE vf vf_level(vf table, vc codes)
+{
+    return _mm512_permutexvar_ps(codes, table);
+}
+INLINE vf vf_level2(vf low, vf high, vc codes)
+{
+    return _mm512_permutex2var_ps(low, codes, high);
+}
+/* The low nibbles of 16 bytes, or the high ones. */
+INLINE vc vc_half_nibbles(const uint8_t *p, const bool high)
+{
+    const __m512i bytes = _mm512_cvtepu8_epi32(vb_load(p));
+    return high ? _mm512_srli_epi32(bytes, 4) : bytes;
+}
+/* v >> shift, or v << -shift. */
+INLINE vc vc_shift(vc v, const int shift)
+{
+    return shift > 0 ? _mm512_srli_epi32(v, (unsigned)shift) : _mm512_slli_epi32(v, (unsigned)-shift);
+}
+/* Bits from, from + 1, ... of a word, each in a code's fifth place. */
+INLINE vc vc_fifths(uint32_t bits, const int from)
+{
+    const __m512i by = _mm512_setr_epi32(-4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    return _mm512_rorv_epi32(_mm512_set1_epi32((int)bits), _mm512_add_epi32(by, _mm512_set1_epi32(from)));
+}
+/* Codes with the low four bits of one and the fifth of another. */
+INLINE vc vc_fives(vc nibbles, vc fifths)
+{
+    return _mm512_ternarylogic_epi32(nibbles, fifths, _mm512_set1_epi32(15), 0xE4);
+}
+/* 16 nibbles, the low one of a byte first. */
+INLINE vc vc_nibbles(const uint8_t *p)
+{
+    const __m512i both = _mm512_castsi128_si512(_mm_loadl_epi64((const void *)p));
+    const __m512i words =
+        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
+    return _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
 }
 
 #include "kernels/cpu/lanes/attention.h"
