@@ -15,7 +15,7 @@ void toolcall_flush(weir_toolcall_parser *p)
     if (p->out.len == 0) return;
     const weir_toolcall_event e = {.kind = p->out_kind, .text = p->out.data, .text_len = p->out.len, .index = p->index};
     p->fn(p->user, &e);
-    str_clear(&p->out);
+    toolcall_clear(p, &p->out);
 }
 
 str *toolcall_out(weir_toolcall_parser *p, weir_toolcall_kind kind)
@@ -68,7 +68,7 @@ void toolcall_begin(weir_toolcall_parser *p, name_span name)
     str_init(&id, 64);
     str_put(&text, name.s, name.len);
     make_id(p, &id);
-    if (text.failed || id.failed) p->out.failed = true;
+    if (text.failed || id.failed) p->failed = true;
     const weir_toolcall_event e = {
         .kind = WEIR_TOOLCALL_BEGIN, .text = "", .index = p->index, .name = text.data, .id = id.data};
     p->fn(p->user, &e);
@@ -141,6 +141,7 @@ static weir_status settle(weir_toolcall_parser *p, weir_error *err)
     toolcall_flush(p);
     strings_of(p, all);
     for (size_t i = 0; i < STRINGS; i++) TRY(str_status(all[i], "tool calls", err));
+    if (p->failed) return status_fail(err, WEIR_NO_MEMORY, "tool calls: out of memory");
     if (p->no_ids) return status_fail(err, WEIR_NO_MEMORY, "tool calls: the system gives no random bytes");
     return WEIR_OK;
 }
@@ -153,9 +154,9 @@ static void draft_was_reasoning(weir_toolcall_parser *p)
     p->drafting = DRAFT_NONE;
     while (p->draft.len > 0 && strchr(" \n\r\t", p->draft.data[p->draft.len - 1]) != NULL) p->draft.len--;
     scan_spell(toolcall_out(p, WEIR_TOOLCALL_REASONING), p->draft.data, p->draft.len);
-    str_clear(&p->draft);
+    toolcall_clear(p, &p->draft);
     str_put(&p->in, p->tail.data, p->tail.len);
-    str_clear(&p->tail);
+    toolcall_clear(p, &p->tail);
 }
 
 /* What waited is a call. */
@@ -163,7 +164,7 @@ static void draft_was_call(weir_toolcall_parser *p)
 {
     p->drafting = DRAFT_NONE;
     str_put(&p->in, p->draft.data, p->draft.len);
-    str_clear(&p->draft);
+    toolcall_clear(p, &p->draft);
     scan_run(p);
 }
 
@@ -209,11 +210,13 @@ static void put_reasoning(weir_toolcall_parser *p, const char *s, size_t n)
 static void take_text(weir_toolcall_parser *p, const char *s, size_t n, bool reasoning)
 {
     if (n == 0) return;
-    if (p->drafting == DRAFT_OPEN || !reasoning || p->state != SCAN_TEXT) {
+    if (p->drafting == DRAFT_OPEN || !reasoning) {
         if (p->drafting == DRAFT_NONE) p->reasoning = false;
         put_clean(p, s, n, feed);
         return;
     }
+    for (; n > 0 && p->state != SCAN_TEXT; s++, n--) put_clean(p, s, 1, feed); /* a call goes on to its end */
+    if (n == 0) return;
     if (p->drafting == DRAFT_CLOSED) draft_was_reasoning(p);
     if (!p->reasoning && p->state == SCAN_TEXT) { /* content before it is over */
         p->ended = true;

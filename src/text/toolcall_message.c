@@ -40,7 +40,10 @@ static void collect(void *user, const weir_toolcall_event *e)
     case WEIR_TOOLCALL_CONTENT: str_put(&c->content, e->text, e->text_len); break;
     case WEIR_TOOLCALL_BEGIN: begin(c, e); break;
     case WEIR_TOOLCALL_ARGUMENTS: str_put(&c->arguments, e->text, e->text_len); break;
-    case WEIR_TOOLCALL_END: c->m->calls[c->m->n_calls - 1].arguments = str_take(&c->arguments); break;
+    case WEIR_TOOLCALL_END:
+        c->failed                                = c->failed || c->arguments.failed;
+        c->m->calls[c->m->n_calls - 1].arguments = str_take(&c->arguments);
+        break;
     }
 }
 

@@ -92,6 +92,7 @@ struct weir_toolcall_parser {
     tool_set              tools;
     weir_toolcall_info    info;
     bool                  no_ids; /* the system gave no random bytes */
+    bool                  failed; /* some text was lost for want of memory */
 
     bool        reasoning; /* the reply is inside of it, as far as it is known */
     draft_state drafting;
@@ -130,6 +131,13 @@ struct weir_toolcall_parser {
     str                out; /* text of one kind that is not yet told */
     weir_toolcall_kind out_kind;
 };
+
+/* Empties a text of the parser; that it was not whole is not forgotten. */
+static inline void toolcall_clear(weir_toolcall_parser *p, str *text)
+{
+    p->failed = p->failed || text->failed;
+    str_clear(text);
+}
 
 /* toolcall.c: text of an event; adjacent ones are joined.  toolcall_out gives the
  * place to append it to. */

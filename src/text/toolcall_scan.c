@@ -257,7 +257,7 @@ static void put_text(weir_toolcall_parser *p, const char *s, size_t n)
         while (i < n && !is_space(s[i])) i++;
         /* Between a call and the first content nothing has to be kept apart. */
         if (p->said || p->info.calls == 0) toolcall_put(p, WEIR_TOOLCALL_CONTENT, p->space.data, p->space.len);
-        str_clear(&p->space);
+        toolcall_clear(p, &p->space);
         toolcall_put(p, WEIR_TOOLCALL_CONTENT, s + solid, i - solid);
         p->said       = true;
         p->text_line  = false;
@@ -272,15 +272,15 @@ static void give_up(weir_toolcall_parser *p)
     p->info.malformed++;
     p->malformed = true;
     put_text(p, p->raw.data, p->raw.len);
-    str_clear(&p->raw);
+    toolcall_clear(p, &p->raw);
 }
 
 static void begin_call(weir_toolcall_parser *p, name_span name)
 {
     p->tool = tools_find(&p->tools, name);
-    str_clear(&p->space);
-    str_clear(&p->keys);
-    str_clear(&p->stray);
+    toolcall_clear(p, &p->space);
+    toolcall_clear(p, &p->keys);
+    toolcall_clear(p, &p->stray);
     p->malformed = false;
     p->returns   = 0;
     p->state     = SCAN_BETWEEN;
@@ -292,14 +292,13 @@ static void end_call(weir_toolcall_parser *p)
     toolcall_put(p, WEIR_TOOLCALL_ARGUMENTS, "{}", p->keys.len == 0 ? 2 : 0);
     toolcall_put(p, WEIR_TOOLCALL_ARGUMENTS, "}", p->keys.len == 0 ? 0 : 1);
     toolcall_end(p);
-    str_clear(&p->raw);
-    p->state      = SCAN_TEXT;
-    p->text_line  = true;
-    p->after_call = true;
+    toolcall_clear(p, &p->raw);
+    p->state = SCAN_TEXT;
     while (p->stray.len > 0 && is_space(p->stray.data[p->stray.len - 1])) p->stray.len--;
     if (p->stray.len > 0 && p->said) str_putc(&p->space, '\n');
     put_text(p, p->stray.data, p->stray.len);
-    p->text_line = true;
+    p->text_line  = true;
+    p->after_call = true;
 }
 
 /* ---- the states: each reads on, or tells that it needs more ---- */
@@ -319,6 +318,7 @@ static bool step_text_mark(weir_toolcall_parser *p)
     } else {
         if (!p->by_tag) p->info.repairs++;
         p->by_tag = false;
+        if (p->after_call) toolcall_clear(p, &p->space); /* within the call */
     }
     consume(p, 1);
     return true;
@@ -342,6 +342,7 @@ static look step_text_tag(weir_toolcall_parser *p)
         if (o == LOOK_YES) {
             p->info.repairs++;
             p->at = end;
+            toolcall_clear(p, &p->space);
             return LOOK_YES;
         }
         if (o == LOOK_MORE) l = LOOK_MORE;
@@ -402,6 +403,13 @@ static bool step_open(weir_toolcall_parser *p)
     return true;
 }
 
+/* A text that was needed for a moment; that there was no memory for it is not forgotten. */
+static void let_go(weir_toolcall_parser *p, str *text)
+{
+    if (text->failed) p->failed = true;
+    str_free(text);
+}
+
 /* A call in the older form, compact: its name and arguments; false when it is none. */
 static bool call_of_json(weir_toolcall_parser *p, name_span object)
 {
@@ -418,7 +426,7 @@ static bool call_of_json(weir_toolcall_parser *p, name_span object)
         str_init(&text, p->value.max);
         value_unescape(&text, args);
         good = good && value_compact(&inner, text.data, text.len, true);
-        str_free(&text);
+        let_go(p, &text);
         args = (name_span){inner.data, inner.len};
     }
     if (args.s == NULL) args = (name_span){"{}", 2};
@@ -431,8 +439,8 @@ static bool call_of_json(weir_toolcall_parser *p, name_span object)
         toolcall_put(p, WEIR_TOOLCALL_ARGUMENTS, args.s, args.len - 1);
         end_call(p);
     }
-    str_free(&spelled);
-    str_free(&inner);
+    let_go(p, &spelled);
+    let_go(p, &inner);
     return good;
 }
 
@@ -443,11 +451,11 @@ static void end_json(weir_toolcall_parser *p, size_t n)
     str_init(&spelled, p->value.max);
     scan_spell(&spelled, p->in.data + p->at, n);
     consume(p, n);
-    str_clear(&p->value);
+    toolcall_clear(p, &p->value);
     if (!value_compact(&p->value, spelled.data, spelled.len, true) ||
         !call_of_json(p, (name_span){p->value.data, p->value.len}))
         give_up(p);
-    str_free(&spelled);
+    let_go(p, &spelled);
 }
 
 static bool step_json(weir_toolcall_parser *p)
@@ -488,7 +496,7 @@ static void begin_value(weir_toolcall_parser *p, name_span key)
     p->fresh   = true;
     p->ahead   = 0;
     p->state   = SCAN_VALUE;
-    str_clear(&p->value);
+    toolcall_clear(p, &p->value);
     if (p->dropped) {
         p->info.duplicates++;
         return;
@@ -570,7 +578,7 @@ static void put_value(weir_toolcall_parser *p, size_t n)
         scan_spell(&p->value, s, n);
         if (p->streams) {
             value_escape(toolcall_out(p, WEIR_TOOLCALL_ARGUMENTS), p->value.data, p->value.len);
-            str_clear(&p->value);
+            toolcall_clear(p, &p->value);
         }
     }
     consume(p, n);
@@ -683,5 +691,5 @@ void scan_finish(weir_toolcall_parser *p, bool complete)
     p->ended = true;
     scan_run(p);
     if (!p->after_call) toolcall_put(p, WEIR_TOOLCALL_CONTENT, p->space.data, p->space.len);
-    str_clear(&p->space);
+    toolcall_clear(p, &p->space);
 }
