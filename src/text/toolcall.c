@@ -282,7 +282,7 @@ static void take_tag(weir_toolcall_parser *p, weir_toolcall_tag tag, const char 
 {
     const size_t n = strlen(spelling[tag]);
     if (len >= n && memcmp(text + len - n, spelling[tag], n) == 0) len -= n;
-    take_text(p, text, len, tag == WEIR_TAG_TOOL_OPEN ? p->reasoning : reasoning);
+    take_text(p, text, len, reasoning);
     take_mark(p, tag);
 }
 
