@@ -21,8 +21,25 @@ typedef struct weir_generate_options {
     bool                      logprobs;      /* compute them at all */
     bool                      keep_special;  /* give special tokens as text too */
     bool                      thinking_open; /* the prompt ends inside <think> (weir_prompt) */
-    bool                      raw;           /* plain completion: stop strings apply to all text, no reasoning */
-    bool                      no_drafts;     /* leave the engine's draft source out */
+    bool                      raw; /* plain completion: stop strings apply to all text, not to content only (reasoning
+                                      and tool calls apart), and there is no reasoning */
+    bool no_drafts;                /* leave the engine's draft source out */
+
+    const uint32_t *stop_ids; /* ids that end the reply besides the model's own, at most 64; they have no text */
+    size_t          n_stop_ids;
+
+    /* With limit_reasoning, the token after the reasoning_budget-th of the reasoning is the
+     * first of reasoning_close, whatever the model would have said (0: the reply begins so).
+     * These ids hold that of </think>; NULL: those of "\n</think>\n\n". */
+    bool            limit_reasoning;
+    uint32_t        reasoning_budget;
+    const uint32_t *reasoning_close;
+    size_t          n_reasoning_close;
+    /* Ids that the content begins with.  Behind reasoning that the model closes itself they
+     * follow what stands behind </think> in reasoning_close; while no </think> comes, they
+     * have no place. */
+    const uint32_t *prefix;
+    size_t          n_prefix;
 } weir_generate_options;
 
 #define WEIR_GENERATE_OPTIONS_INIT \
@@ -40,6 +57,7 @@ typedef struct weir_token {
     const char         *text;
     size_t              text_len;
     bool                reasoning; /* inside <think> ... </think> */
+    bool                forced;    /* of reasoning_close or prefix: not drawn */
     float               logprob;   /* of the raw logits; 0 unless asked for */
     const weir_logprob *top;       /* top_logprobs of them, best first */
     uint32_t            n_top;
@@ -55,6 +73,7 @@ typedef struct weir_generate_result {
     uint32_t    tokens;            /* sampled, the end token apart */
     uint32_t    reasoning_tokens;  /* of these, inside the reasoning */
     const char *stop;              /* the stop string that ended it, or NULL (an end id, or no stop) */
+    uint32_t    stop_id;           /* the end id, or the one of stop_ids, that ended it; else UINT32_MAX */
     uint32_t    drafted, accepted; /* tokens proposed by the draft source, and of these right */
 } weir_generate_result;
 

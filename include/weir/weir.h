@@ -13,5 +13,6 @@
 #include "weir/sample.h"
 #include "weir/sequence.h"
 #include "weir/text.h"
+#include "weir/toolcall.h"
 
 #endif

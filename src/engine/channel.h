@@ -3,7 +3,8 @@
  * The tags are single tokens and are recognised by id.  White space around the
  * think tags is no part of either text: what follows <think>, what precedes
  * </think> and what separates it from the content.  A tool call ends the
- * reasoning without </think>; its tag is content. */
+ * reasoning without </think>; its tag is content.  Within a call think tags are
+ * text like any other, unless the call was begun while reasoning. */
 #ifndef ENGINE_CHANNEL_H
 #define ENGINE_CHANNEL_H
 
@@ -13,16 +14,22 @@
 
 #define CHANNEL_NO_ID UINT32_MAX
 
-/* <think>, </think>, <tool_call>; CHANNEL_NO_ID: the model has none. */
+/* <think>, </think>, <tool_call>, </tool_call>; CHANNEL_NO_ID: the model has none. */
 typedef struct channel_tags {
-    uint32_t open, close, tool;
+    uint32_t open, close, tool, tool_close;
 } channel_tags;
+
+/* Whether the text is that of a tool call.  It is one only if something in brackets
+ * follows the tag, as text may speak of tags. */
+typedef enum channel_tool { CHANNEL_NO_TOOL, CHANNEL_TOOL_TAG, CHANNEL_TOOL_OPENED, CHANNEL_TOOL } channel_tool;
 
 typedef struct channel {
     channel_tags tags;
     bool         reasoning;
     bool         at_start; /* nothing but white space since the last tag */
-    str          held;     /* white space of the reasoning that may turn out to be its end */
+    channel_tool tool;
+    bool         drafted; /* the call was begun while reasoning */
+    str          held;    /* white space of the reasoning that may turn out to be its end */
 } channel;
 
 /* `reasoning`: the prompt ended inside the think block.  Release with channel_free. */

@@ -14,11 +14,13 @@ static uint32_t special_id(const weir_model *m, const char *text)
 /* Raw text has no tags: what looks like one is text. */
 static channel_tags tags_of(const weir_model *m, bool raw)
 {
-    channel_tags t = {.open = CHANNEL_NO_ID, .close = CHANNEL_NO_ID, .tool = CHANNEL_NO_ID};
+    channel_tags t = {
+        .open = CHANNEL_NO_ID, .close = CHANNEL_NO_ID, .tool = CHANNEL_NO_ID, .tool_close = CHANNEL_NO_ID};
     if (raw) return t;
-    t.open  = special_id(m, "<think>");
-    t.close = special_id(m, "</think>");
-    t.tool  = special_id(m, "<tool_call>");
+    t.open       = special_id(m, "<think>");
+    t.close      = special_id(m, "</think>");
+    t.tool       = special_id(m, "<tool_call>");
+    t.tool_close = special_id(m, "</tool_call>");
     return t;
 }
 
@@ -48,6 +50,98 @@ static weir_status start_stops(generation *g, weir_error *err)
     return stop_init(&g->stop, strings, opt->n_stop, false, err);
 }
 
+enum { MAX_STOP_IDS = 64 };
+
+/* A list of ids among the options. */
+static weir_status check_ids(const generation *g, const char *name, const uint32_t *ids, size_t n, weir_error *err)
+{
+    const uint32_t valid = model_valid_ids(g->e->source);
+    if (n > 0 && ids == NULL) return status_fail(err, WEIR_INVALID, "%s: expected token ids, found NULL", name);
+    if (n > g->e->info.max_context)
+        return status_fail(err, WEIR_INVALID, "%s: expected at most %u token ids, found %zu", name,
+                           g->e->info.max_context, n);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= valid)
+            return status_fail(err, WEIR_INVALID, "%s[%zu]: expected a token id below %u, found %u", name, i, valid,
+                               ids[i]);
+    return WEIR_OK;
+}
+
+static weir_status script_add(generation *g, const uint32_t *ids, size_t n, weir_error *err)
+{
+    for (size_t i = 0; i < n; i++) TRY(token_ids_push(&g->script, ids[i], err));
+    return WEIR_OK;
+}
+
+/* What closes the reasoning; nothing in a model that has none. */
+static weir_status script_close(generation *g, weir_error *err)
+{
+    static const char            usual[] = "\n</think>\n\n";
+    const weir_generate_options *opt     = &g->opt;
+    const uint32_t               id      = g->channel.tags.close;
+    if (id == CHANNEL_NO_ID) return WEIR_OK;
+    if (opt->reasoning_close != NULL)
+        TRY(script_add(g, opt->reasoning_close, opt->n_reasoning_close, err));
+    else
+        TRY(tokenizer_encode(g->e->source->tok, usual, strlen(usual), NULL, true, &g->script, err));
+    while (g->n_closed < g->script.n && g->script.ids[g->n_closed] != id) g->n_closed++;
+    if (g->n_closed == g->script.n)
+        return status_fail(err, WEIR_INVALID, "reasoning_close: expected the id of </think> (%u), found others", id);
+    g->n_closed++;
+    g->n_close = g->script.n;
+    return WEIR_OK;
+}
+
+/* From `position` on the script is told, from its index `from` to the end; the prefix only once. */
+static void force(generation *g, size_t from, uint32_t position)
+{
+    g->forced    = from;
+    g->n_forced  = (g->began ? g->n_close : g->script.n) - from;
+    g->forced_at = position;
+    g->began     = true;
+}
+
+static weir_status start_script(generation *g, weir_error *err)
+{
+    const weir_generate_options *opt = &g->opt;
+    g->forced_at                     = UINT32_MAX;
+    TRY(check_ids(g, "reasoning_close", opt->reasoning_close, opt->n_reasoning_close, err));
+    TRY(check_ids(g, "prefix", opt->prefix, opt->n_prefix, err));
+    TRY(check_ids(g, "stop_ids", opt->stop_ids, opt->n_stop_ids, err));
+    if (opt->n_stop_ids > MAX_STOP_IDS)
+        return status_fail(err, WEIR_INVALID, "stop_ids: expected at most %d, found %zu", MAX_STOP_IDS,
+                           opt->n_stop_ids);
+    if (!opt->limit_reasoning && opt->n_prefix == 0) return WEIR_OK;
+    TRY(script_close(g, err));
+    TRY(script_add(g, opt->prefix, opt->n_prefix, err));
+    if (!g->channel.reasoning)
+        force(g, g->n_close, g->prompt_length);
+    else if (opt->limit_reasoning && opt->reasoning_budget == 0 && g->n_close > 0)
+        force(g, 0, g->prompt_length);
+    return WEIR_OK;
+}
+
+/* The id that is told for a position; false when it is to be drawn. */
+static bool told(const generation *g, uint32_t position, uint32_t *id)
+{
+    if (position < g->forced_at || position - g->forced_at >= g->n_forced) return false;
+    *id = g->script.ids[g->forced + (position - g->forced_at)];
+    return true;
+}
+
+/* After a token, which closed the reasoning or did not: whether others follow that are told. */
+static void look_ahead(generation *g, bool closed, uint32_t next)
+{
+    const weir_generate_options *opt = &g->opt;
+    uint32_t                     id;
+    if (told(g, next, &id)) return;
+    const bool too_long = opt->limit_reasoning && g->result.reasoning_tokens >= opt->reasoning_budget;
+    if (g->channel.reasoning && too_long && g->n_close > 0)
+        force(g, 0, next);
+    else if (closed && opt->n_prefix > 0 && !g->began)
+        force(g, g->n_closed, next);
+}
+
 static weir_status start_sampling(generation *g, weir_error *err)
 {
     const weir_sample_params greedy = WEIR_SAMPLE_PARAMS_INIT;
@@ -63,6 +157,7 @@ weir_status generation_start(generation *g, const weir_engine *e, const weir_gen
 {
     const weir_generate_options none = WEIR_GENERATE_OPTIONS_INIT;
     *g = (generation){.e = e, .opt = opt != NULL ? *opt : none, .fn = fn, .user = user, .prompt_length = prompt_length};
+    g->result.stop_id = UINT32_MAX;
     str_init(&g->piece, MAX_TEXT);
     str_init(&g->shown, MAX_TEXT);
     str_init(&g->text, MAX_TEXT);
@@ -76,6 +171,7 @@ weir_status generation_start(generation *g, const weir_engine *e, const weir_gen
                            g->opt.top_logprobs);
     TRY(start_stops(g, err));
     TRY(start_sampling(g, err));
+    TRY(start_script(g, err));
     if (e->source->tok != NULL) detok_init(&g->detok, e->source->tok, !g->opt.keep_special);
     /* The last token is sampled and not read, so it needs no room. */
     const uint32_t room = e->info.max_context - prompt_length + 1;
@@ -91,11 +187,13 @@ void generation_end(generation *g)
     channel_free(&g->channel);
     stop_free(&g->stop);
     token_ids_free(&g->newlines);
+    token_ids_free(&g->script);
 }
 
 weir_status generation_draw(const generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
                             sample_workspace *ws, uint32_t *id, weir_error *err)
 {
+    if (told(g, position, id)) return WEIR_OK;
     const weir_model  *m  = g->e->source;
     const sample_input in = {.logits      = logits,
                              .n_logits    = g->e->m.config.vocab_size,
@@ -130,6 +228,14 @@ static bool is_eos(const generation *g, uint32_t id)
     return false;
 }
 
+/* The reply ends with this id, which is no part of it. */
+static bool ends_reply(const generation *g, uint32_t id)
+{
+    for (size_t i = 0; i < g->opt.n_stop_ids; i++)
+        if (g->opt.stop_ids[i] == id) return true;
+    return is_eos(g, id) && !g->sample.ignore_eos;
+}
+
 /* g->piece through channel and stop matcher into g->text; true when a stop string was found. */
 static bool show_piece(generation *g)
 {
@@ -137,6 +243,12 @@ static bool show_piece(generation *g)
     str_clear(&g->text);
     channel_text(&g->channel, g->piece.data, g->piece.len, &g->shown);
     if (g->channel.reasoning) { /* stop strings are about the answer */
+        str_put(&g->text, g->shown.data, g->shown.len);
+        return false;
+    }
+    if (g->channel.tool != CHANNEL_NO_TOOL) { /* and not about calls */
+        const stop_output before = stop_finish(&g->stop);
+        str_put(&g->text, before.held, before.n_held);
         str_put(&g->text, g->shown.data, g->shown.len);
         return false;
     }
@@ -157,12 +269,14 @@ static weir_status text_status(const generation *g, weir_error *err)
 
 static bool hand_out(generation *g, uint32_t id, uint32_t position, bool reasoning)
 {
+    uint32_t         same;
     const bool       last = id == UINT32_MAX;
     const weir_token t    = {.id        = id,
                              .position  = position,
                              .text      = g->text.data,
                              .text_len  = g->text.len,
                              .reasoning = reasoning,
+                             .forced    = !last && told(g, position, &same),
                              .logprob   = g->opt.logprobs && !last ? (float)g->probs.chosen.logprob : 0.0f,
                              .top       = g->top,
                              .n_top     = g->opt.logprobs && !last ? g->probs.n_top : 0};
@@ -178,20 +292,23 @@ static bool has_text(const generation *g)
 static weir_status take_token(generation *g, uint32_t id, uint32_t position, bool *done, weir_error *err)
 {
     *done = true;
-    if (is_eos(g, id) && !g->sample.ignore_eos) {
-        g->result.finish = WEIR_FINISH_STOP;
+    if (ends_reply(g, id)) {
+        g->result.finish  = WEIR_FINISH_STOP;
+        g->result.stop_id = id;
         return WEIR_OK;
     }
     g->result.tokens++;
     const bool was_reasoning = g->channel.reasoning;
     const bool tag           = channel_token(&g->channel, id);
-    if (was_reasoning && !tag) g->result.reasoning_tokens++;
+    const bool call          = was_reasoning && !tag && !g->channel.reasoning; /* its tag ends the reasoning */
+    if (was_reasoning && !tag && !call) g->result.reasoning_tokens++;
     str_clear(&g->piece);
     if (has_text(g) && !tag) TRY(detok_push(&g->detok, id, &g->piece, err));
     const bool stopped = show_piece(g);
     TRY(text_status(g, err));
     /* The callback may also have cancelled the request. */
-    if (!hand_out(g, id, position, was_reasoning || g->channel.reasoning) || g->result.finish == WEIR_FINISH_CANCELLED)
+    if (!hand_out(g, id, position, (was_reasoning && !call) || g->channel.reasoning) ||
+        g->result.finish == WEIR_FINISH_CANCELLED)
         g->result.finish = WEIR_FINISH_CANCELLED;
     else if (stopped)
         g->result.finish = WEIR_FINISH_STOP;
@@ -199,6 +316,7 @@ static weir_status take_token(generation *g, uint32_t id, uint32_t position, boo
         g->result.finish = WEIR_FINISH_LENGTH;
     else
         *done = false;
+    if (!*done) look_ahead(g, tag && id == g->channel.tags.close, position + 1);
     return WEIR_OK;
 }
 

@@ -3,7 +3,11 @@
  *
  * Every token takes the same path, whether it was drawn from the logits of a
  * prompt, of a single step or of a window over drafts: draw, count, compare with
- * the end ids, move the channel, detokenize, look for stop strings, hand out. */
+ * the end ids, move the channel, detokenize, look for stop strings, hand out.
+ *
+ * Some tokens are not drawn but told in advance: what closes reasoning that is too
+ * long, and what the content is to begin with.  From when on follows from the tokens
+ * before, so it is the same with drafts (which are right if they guess it). */
 #ifndef ENGINE_GENERATION_H
 #define ENGINE_GENERATION_H
 
@@ -26,6 +30,11 @@ typedef struct generation {
     stop_matcher          stop;
     str                   piece, shown, text; /* of one token: decoded, in its channel, past the stop matcher */
     token_ids             newlines;           /* ids whose text has a line break; XTC leaves them alone */
+    token_ids             script;             /* tokens told in advance: n_close of the close, then the prefix */
+    size_t                n_close, n_closed;  /* n_closed: of the close, up to </think> */
+    size_t                forced, n_forced;   /* script[forced ..] stands from position forced_at on, n_forced of it */
+    uint32_t              forced_at;          /* UINT32_MAX: nothing is forced yet */
+    bool                  began;              /* the prefix has had its place */
     logprobs              probs;
     weir_logprob          top[LOGPROBS_MAX_TOP];
 } generation;

@@ -4,6 +4,7 @@
 #include "engine/engine_parts.h"
 #include "text/chat.h"
 #include "text/detok.h"
+#include "weir/toolcall.h"
 
 #include <string.h>
 
@@ -98,6 +99,21 @@ weir_status weir_detok_flush(weir_detok *d, const char **text, size_t *len, weir
     *text = d->out.data;
     *len  = d->out.len;
     return WEIR_OK;
+}
+
+/* ---- tags ---- */
+
+void weir_toolcall_tags(const weir_model *m, weir_toolcall_options *opt)
+{
+    const struct {
+        const char *text;
+        uint32_t   *id;
+    } tags[] = {{"<tool_call>", &opt->tool_open},
+                {"</tool_call>", &opt->tool_close},
+                {"<think>", &opt->think_open},
+                {"</think>", &opt->think_close}};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+        if (m->tok == NULL || !tokenizer_id(m->tok, tags[i].text, tags[i].id)) *tags[i].id = UINT32_MAX;
 }
 
 /* ---- chats ---- */

@@ -33,6 +33,7 @@ enum {
     VERIFY_WISHES    = 9,
     VERIFY_OPS       = 64,
     VERIFY_BIASED    = 2,
+    VERIFY_PREFIX    = 3,
     VERIFY_LENGTH    = K_PARTITION + 3 * K_PAGE, /* past the first border between partitions of attention */
     VERIFY_DETOUR    = 24                        /* room behind a text for what is read and taken back, or replied */
 };
@@ -135,6 +136,7 @@ typedef struct verify_wish {
     uint32_t              prompt[VERIFY_WISH_PROMPT], n_prompt;
     weir_sample_params    sample;
     weir_logit_bias       bias[VERIFY_BIASED];
+    uint32_t              prefix[VERIFY_PREFIX];
     weir_generate_options generate;
     bool                  known; /* the reply is */
     verify_reply          alone;

@@ -39,6 +39,20 @@ static void draw_sampling(verifier *v, verify_wish *w, bool biased)
     }
 }
 
+/* Reasoning, a budget for it, and a given beginning of the content.  The numbers are a
+ * stream of their own. */
+static void draw_script(const verifier *v, verify_wish *w, uint32_t i)
+{
+    uint64_t seed                = ~v->seed + i;
+    w->generate.thinking_open    = below(&seed, 2) == 0;
+    w->generate.limit_reasoning  = below(&seed, 3) != 0;
+    w->generate.reasoning_budget = below(&seed, VERIFY_WISH_TOKENS);
+    for (uint32_t k = 0; k < VERIFY_PREFIX; k++) w->prefix[k] = below(&seed, model_valid_ids(v->m));
+    w->generate.prefix   = w->prefix;
+    w->generate.n_prefix = below(&seed, 2 * VERIFY_PREFIX);
+    if (w->generate.n_prefix > VERIFY_PREFIX) w->generate.n_prefix = 0;
+}
+
 /* Prompts are the beginnings of texts and of each other, so that the prefix cache has
  * something to give; the first one of its kind refers to nothing. */
 static void draw_wish(verifier *v, uint32_t i)
@@ -58,6 +72,7 @@ static void draw_wish(verifier *v, uint32_t i)
     w->generate.logprobs     = true;
     w->generate.top_logprobs = below(&v->seed, 4);
     w->generate.raw          = below(&v->seed, 2) == 0;
+    draw_script(v, w, i);
     if (i != LONG_WISH) return;
     w->text   = VERIFY_TEXTS - 1;
     w->n_from = least(v->texts[w->text].planned, LONG_PROMPT);

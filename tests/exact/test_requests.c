@@ -18,12 +18,29 @@ typedef struct wish {
     weir_sample_params    sample;
     weir_logit_bias       bias[2];
     const char           *stop[1];
+    uint32_t              prefix[3], stop_ids[2];
     weir_generate_options generate;
     int32_t               priority;
     uint32_t              joins; /* before this step */
     heard                 alone, beside;
     weir_request         *request;
 } wish;
+
+/* Tokens that are told in advance, and ids that end the reply. */
+static void make_script(wish *w, uint32_t vocab, uint64_t number)
+{
+    uint64_t               own = number + 1, *seed = &own;
+    weir_generate_options *g = &w->generate;
+    g->thinking_open         = rng_below(seed, 2) == 0;
+    g->limit_reasoning       = rng_below(seed, 3) != 0;
+    g->reasoning_budget      = rng_below(seed, 12);
+    for (int i = 0; i < 3; i++) w->prefix[i] = rng_below(seed, vocab);
+    g->prefix   = w->prefix;
+    g->n_prefix = rng_below(seed, 4);
+    for (int i = 0; i < 2; i++) w->stop_ids[i] = rng_below(seed, vocab);
+    g->stop_ids   = w->stop_ids;
+    g->n_stop_ids = rng_below(seed, 3);
+}
 
 /* Texts that repeat themselves, so that look-ups have something to find; and
  * options of every kind. */
@@ -66,6 +83,7 @@ static void make_wish(wish *w, const weir_model *m, uint64_t *seed)
     }
     w->priority = (int32_t)rng_below(seed, 3) - 1;
     w->joins    = rng_below(seed, 25);
+    make_script(w, info.has_tokenizer ? 8000 : info.vocab_size, *seed);
 }
 
 static void say_alone(wish *w, const weir_model *m)

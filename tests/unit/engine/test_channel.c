@@ -4,7 +4,7 @@
 #include "engine/channel.h"
 #include <string.h>
 
-enum { OPEN = 7, CLOSE = 8, TOOL = 9, WORD = 1 };
+enum { OPEN = 7, CLOSE = 8, TOOL = 9, TOOL_CLOSE = 10, WORD = 1 };
 
 /* What came out: content as it is, reasoning in braces. */
 typedef struct stream {
@@ -14,7 +14,7 @@ typedef struct stream {
 
 static void start(stream *s, bool reasoning)
 {
-    channel_init(&s->c, &(channel_tags){OPEN, CLOSE, TOOL}, reasoning);
+    channel_init(&s->c, &(channel_tags){OPEN, CLOSE, TOOL, TOOL_CLOSE}, reasoning);
     str_init(&s->out, 1000);
 }
 
@@ -90,12 +90,63 @@ static void a_tool_call_ends_the_reasoning_and_is_shown(void **state)
     finish(&s, "{so}<tool_call>\n");
 }
 
+/* The text of a token that is no think tag, and which state it leaves. */
+static void tool_text(stream *s, uint32_t id, const char *piece, channel_tool after)
+{
+    assert_false(channel_token(&s->c, id));
+    channel_text(&s->c, piece, strlen(piece), &s->out);
+    assert_int_equal(s->c.tool, after);
+}
+
+static void in_a_call_think_tags_are_text(void **state)
+{
+    (void)state;
+    stream s;
+    start(&s, false);
+    tool_text(&s, TOOL, "<tool_call>", CHANNEL_TOOL_OPENED);
+    tool_text(&s, WORD, "\n", CHANNEL_TOOL_OPENED);
+    tool_text(&s, WORD, "<function", CHANNEL_TOOL);
+    tool_text(&s, OPEN, "<think>", CHANNEL_TOOL);
+    tool_text(&s, CLOSE, "</think>", CHANNEL_TOOL);
+    assert_false(s.c.reasoning);
+    tool_text(&s, TOOL_CLOSE, "</tool_call>", CHANNEL_NO_TOOL);
+    assert_true(channel_token(&s.c, OPEN));
+    assert_true(s.c.reasoning);
+    finish(&s, "<tool_call>\n<function<think></think></tool_call>");
+}
+
+static void text_that_speaks_of_the_tag_is_no_call(void **state)
+{
+    (void)state;
+    stream s;
+    start(&s, false);
+    tool_text(&s, TOOL, "<tool_call>", CHANNEL_TOOL_OPENED);
+    tool_text(&s, WORD, " is a tag", CHANNEL_NO_TOOL);
+    tool_text(&s, TOOL, "<tool_call>", CHANNEL_TOOL_OPENED);
+    tool_text(&s, WORD, " {", CHANNEL_TOOL);
+    finish(&s, "<tool_call> is a tag<tool_call> {");
+}
+
+static void a_call_begun_while_reasoning_can_be_closed_with_it(void **state)
+{
+    (void)state;
+    stream s;
+    start(&s, true);
+    tool_text(&s, TOOL, "<tool_call>", CHANNEL_TOOL_OPENED);
+    tool_text(&s, WORD, "<function", CHANNEL_TOOL);
+    assert_true(channel_token(&s.c, CLOSE));
+    assert_int_equal(s.c.tool, CHANNEL_NO_TOOL);
+    assert_false(s.c.reasoning);
+    text(&s, "\n\nso");
+    finish(&s, "<tool_call><functionso");
+}
+
 static void without_tags_all_is_content(void **state)
 {
     (void)state;
     stream s;
     start(&s, false);
-    s.c.tags = (channel_tags){CHANNEL_NO_ID, CHANNEL_NO_ID, CHANNEL_NO_ID};
+    s.c.tags = (channel_tags){CHANNEL_NO_ID, CHANNEL_NO_ID, CHANNEL_NO_ID, CHANNEL_NO_ID};
     assert_false(channel_token(&s.c, CHANNEL_NO_ID));
     assert_false(channel_token(&s.c, OPEN));
     text(&s, "\nz");
@@ -109,6 +160,9 @@ int main(void)
         cmocka_unit_test(content_is_passed_on_untouched),
         cmocka_unit_test(a_repeated_opening_changes_nothing),
         cmocka_unit_test(a_tool_call_ends_the_reasoning_and_is_shown),
+        cmocka_unit_test(in_a_call_think_tags_are_text),
+        cmocka_unit_test(text_that_speaks_of_the_tag_is_no_call),
+        cmocka_unit_test(a_call_begun_while_reasoning_can_be_closed_with_it),
         cmocka_unit_test(without_tags_all_is_content),
     };
     return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
