@@ -7,6 +7,7 @@ What a real one does is done by default; a test puts its faults into `faults`.
 import hashlib
 import http.server
 import json
+import sys
 import threading
 import time
 import urllib.parse
@@ -26,6 +27,15 @@ def blob_name(path, data):
     return sha256(data) if path.endswith(LARGE) else git_hash(data)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """Programs that hang up, or are killed, are what is tested here."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Mirror:
     """repos: name -> {"revisions": {name: commit}, "commits": {commit: {path: bytes}}}
 
@@ -42,10 +52,9 @@ class Mirror:
         self.lock = threading.Lock()
         self.release = threading.Event()  # ends what "hang" began
         self.reached = threading.Event()  # "hang" was reached
-        self.servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), make_handler(self, storage))
+        self.servers = [Server(("127.0.0.1", 0), make_handler(self, storage))
                         for storage in (False, True)]
         for server in self.servers:
-            server.daemon_threads = True
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         self.url, self.storage_url = ["http://127.0.0.1:%d" % s.server_port for s in self.servers]
 
@@ -83,6 +92,7 @@ class Mirror:
 def make_handler(mirror, storage):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_):
             pass
@@ -149,6 +159,8 @@ def make_handler(mirror, storage):
             fault = mirror.take_fault("tree", False)
             if "status" in fault:
                 return self.error(fault["status"])
+            if files is None:
+                return self.error(404, "RevisionNotFound")
             entries = []
             for name, data in sorted(files.items()):
                 entry = {"type": "file", "oid": git_hash(data), "size": len(data), "path": name}
@@ -181,6 +193,8 @@ def make_handler(mirror, storage):
             return self.error(302, Location=place, X_Linked_Size=str(len(data)), X_Linked_Etag='"%s"' % sha256(data))
 
         def stored(self, parts, query):
+            if "back" in query:
+                return self.error(302, Location=query["back"])
             if query.get("signature") != str(mirror.signature):
                 return self.error(403)
             path = urllib.parse.unquote("/".join(parts[1:]))

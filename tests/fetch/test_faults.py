@@ -1,0 +1,283 @@
+"""weir pull from a hub, over a network and on a machine that do not behave."""
+import fcntl
+import os
+import random
+import subprocess
+import threading
+import time
+import unittest
+
+from hub import REPO, Case, git_hash, model, noise, sha256
+from support import PROGRAM, environment
+
+SHARD = "model-00001-of-00002.safetensors"
+
+
+class Faults(Case):
+    def setUp(self):
+        super().setUp()
+        self.files = model()
+        self.mirror.add(REPO, self.files)
+
+    def fault(self, path=SHARD, **what):
+        self.mirror.fault(path, {"storage": path.endswith(".safetensors"), **what})
+
+    def ranges(self, path=SHARD):
+        return [(r[2].get("Range"), r[2].get("If-Range")) for r in self.mirror.served(path, storage=True)]
+
+    def test_a_wrong_bit(self):
+        """Once: loaded again.  Twice: an error that names file and hashes, and no blob."""
+        self.fault(wrong=True)
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_wrong_bits_again(self):
+        for path, name in [("tokenizer.json", git_hash(self.files["tokenizer.json"])), (SHARD, sha256(self.files[SHARD]))]:
+            bad = self.files[path][:-1] + bytes([self.files[path][-1] ^ 1])
+            found = sha256(bad) if path == SHARD else git_hash(bad)
+            self.fault(path, wrong=True)
+            self.fault(path, wrong=True)
+            _, err = self.pull(code=3)
+            for word in [path, name, found]:
+                self.assertIn(word, err)
+            self.assert_no_bad_blob()
+            self.assertFalse((self.repo() / "blobs" / (name + ".incomplete")).exists())
+            self.assertFalse((self.repo() / "refs" / "main").exists())
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_a_body_that_ends_early(self):
+        self.fault(cut=100_000)
+        self.fault(cut=50_000)
+        self.pull()
+        self.assert_complete(self.files)
+        tag = '"of-%s"' % sha256(self.files[SHARD])[:8]
+        self.assertEqual(self.ranges(), [(None, None), ("bytes=100000-", tag), ("bytes=150000-", tag)])
+
+    def test_a_body_of_no_length(self):
+        self.fault(chunked=True, cut=70_000)
+        self.fault(chunked=True)
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_all_instead_of_a_part(self):
+        self.fault(cut=100_000)
+        self.fault(no_range=True)
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_another_part_than_asked_for(self):
+        self.fault(cut=100_000)
+        self.fault(start=99_999)
+        self.pull()
+        self.assert_complete(self.files)
+        self.assertEqual(self.ranges()[-1][0], None, "from the beginning again")
+
+    def test_an_address_that_expires(self):
+        self.fault(cut=100_000, expire=True)
+        self.pull()
+        self.assert_complete(self.files)
+        self.assertGreaterEqual(len(self.mirror.served("/resolve/", storage=False)), 6)
+
+    def test_more_than_announced(self):
+        size = len(self.files[SHARD])
+        self.fault(length=size + 1)
+        self.mirror.fault(SHARD, {"storage": True, "chunked": True, "no_range": True})
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_a_hub_that_is_busy(self):
+        self.mirror.fault("revision", {"status": 503}, {"status": 429})
+        self.fault(status=500)
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_a_transfer_that_stalls(self):
+        self.fault(hang=10_000)
+        self.pull(HF_HUB_DOWNLOAD_TIMEOUT="1")
+        self.assert_complete(self.files)
+
+    def test_redirects(self):
+        """To another host without the token, also when that one leads back; in a circle not for ever."""
+        self.mirror.token = "hf_secret"
+        back = f"{self.mirror.url}/{REPO}/came-back"
+        self.mirror.fault("config.json", {"location": f"{self.mirror.storage_url}/?back={back}"})
+        seen = self.mirror.requests
+        # What is refused behind a redirect may be an address that expired: the next try is a fresh one.
+        self.pull(HF_TOKEN="hf_secret")
+        self.assertEqual([(r[0], r[2].get("Authorization")) for r in seen if "came-back" in r[1]],
+                         [(True, None), (False, None)])
+        self.assertEqual([r for r in seen if r[0] and "Authorization" in r[2]], [])
+        self.mirror.add("org/loop", self.files, commit="1" * 40)
+        self.mirror.fault("config.json", {"location": f"{self.mirror.url}/org/loop/resolve/{'1' * 40}/config.json",
+                                          "always": True})
+        before = len(seen)
+        _, err = self.pull("org/loop", HF_TOKEN="hf_secret", code=3)
+        self.assertIn("at most 10 redirects", err)
+        self.assertLess(len(seen) - before, 40)
+        for location in ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"]:
+            self.mirror.faults["config.json"] = [{"location": location, "always": True}]
+            _, err = self.pull("org/loop", HF_TOKEN="hf_secret", code=1)
+            self.assertIn("not supported", err)
+
+    def test_lists_that_lie(self):
+        def with_path(path):
+            return lambda entries: [*entries, {"type": "file", "oid": "a" * 40, "size": 1, "path": path}]
+
+        def with_size(size):
+            return lambda entries: [{**entries[0], "size": size}, *entries[1:]]
+
+        huge = [{"type": "file", "oid": "a" * 40, "size": 1, "path": "x" * 1000}] * 40_000
+        for fault in [*({"change": with_path(p)} for p in ["../x", "/etc/x", "a/../../x", "a//x", "./x", "a\0b", "a\nb", "",
+                                                           "a\\b", "x" * 300, "a/" * 600 + "b", "config.json", "..", 7])]:
+            self.mirror.fault("tree", fault)
+            self.pull(code=3)
+        for size in [-1, 1 << 60, 10 ** 30, 1.5, "1", None]:
+            self.mirror.fault("tree", {"change": with_size(size)})
+            self.pull(code=3)
+        for json in [b"{}", b"[", b"[" * 100_000, b"[1]", b"\xff", b'[{"type":"file","path":"a"}]']:
+            self.mirror.fault("tree", {"json": json})
+            self.pull(code=3)
+        for link in ["http://127.0.0.1:1/x", self.mirror.storage_url + "/x", "file:///etc/passwd"]:
+            self.mirror.fault("tree", {"next": link})
+            self.pull(code=3)
+        self.mirror.fault("tree", {"json": huge})
+        self.assertIn("at most", self.pull(code=3)[1])
+        self.mirror.fault("tree", {"next": f"{self.mirror.url}/api/models/{REPO}/tree/{'0' * 40}"})
+        self.pull(code=3)
+        for sha in [b"{}", b'{"sha": "../../../x"}', b'{"sha": 5}', b"null"]:
+            self.mirror.fault("revision", {"json": sha})
+            self.pull(code=3)
+        self.assertFalse(self.cache.exists(), "nothing was written for any of them")
+
+    def test_a_list_without_end(self):
+        self.mirror.fault("tree", *[{"json": [], "next": f"{self.mirror.url}/api/models/{REPO}/tree/{c}", "always": True}
+                                    for c in self.mirror.repos[REPO]["commits"]])
+        self.assertIn("at most 200 pages", self.pull(code=3)[1])
+
+    def test_no_room(self):
+        self.mirror.fault("tree", {"change": lambda entries: [
+            {**e, "size": 1 << 49} if e["path"] == "config.json" else e for e in entries]})
+        _, err = self.pull(code=1)
+        self.assertIn("no room", err)
+        self.assertEqual(self.mirror.served("/resolve/"), [])
+
+    def test_a_shard_that_is_not_there(self):
+        del self.files["model-00002-of-00002.safetensors"]
+        _, err = self.pull(code=3)
+        self.assertIn("model-00002-of-00002.safetensors is named by model.safetensors.index.json", err)
+
+    def test_two_at_once(self):
+        """The second waits for blobs that the first is loading, and loads none of them again."""
+        self.fault(rate=1_000_000)
+        runs = [subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+        for run in runs:
+            self.assertEqual((run.wait(30), run.stderr.read()), (0, b""))
+            run.stderr.close()
+        self.assert_complete(self.files)
+        self.assertEqual(len(self.ranges()), 1)
+
+    def test_a_lock_that_is_taken_away(self):
+        """rm takes lock files away: who waited for one waits for its successor."""
+        locks = self.cache / ".locks" / self.repo().name
+        locks.mkdir(parents=True)
+        path = locks / (sha256(self.files[SHARD]) + ".lock")
+        with open(path, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            run = subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
+                                   stdout=subprocess.DEVNULL)
+            time.sleep(0.3)
+            os.unlink(path)
+            with open(path, "w") as successor:
+                fcntl.flock(successor, fcntl.LOCK_EX)
+                fcntl.flock(held, fcntl.LOCK_UN)
+                time.sleep(0.3)
+                self.assertEqual(self.ranges(), [])
+                self.assertIsNone(run.poll())
+        self.assertEqual(run.wait(30), 0)
+        self.assert_complete(self.files)
+
+    def test_partial_files_of_others(self):
+        """Too long, of other bytes, or a link: nothing of that becomes a blob, and nothing outside is written."""
+        outside = self.write("outside", b"mine")
+        blobs = self.repo() / "blobs"
+        blobs.mkdir(parents=True)
+        for start in [noise(400_000, 9), noise(1000, 9), self.files[SHARD][:1000], self.files[SHARD]]:
+            (blobs / (sha256(self.files[SHARD]) + ".incomplete")).write_bytes(start)
+            self.pull()
+            self.assert_complete(self.files)
+            os.unlink(blobs / sha256(self.files[SHARD]))
+        (blobs / (sha256(self.files[SHARD]) + ".incomplete")).symlink_to(outside)
+        self.pull(code=1)
+        self.assertEqual(outside.read_bytes(), b"mine")
+
+    def test_a_disk_that_refuses(self):
+        self.pull()
+        blob = self.repo() / "blobs" / sha256(self.files[SHARD])
+        os.unlink(blob)
+        limited = f'ulimit -f 100; exec "{PROGRAM}" pull {REPO}'
+        done = subprocess.run(["sh", "-c", limited], env=environment(self.folder, **self.environment()),
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot write", done.stderr)
+        self.pull()
+        self.assert_complete(self.files)
+
+    def test_kill_anywhere(self):
+        """kill -9 behind any byte: no bad blob, nothing that looks complete, and the next one goes on."""
+        draw = random.Random(5)
+        for _ in range(20):
+            partial = self.repo() / "blobs" / (sha256(self.files[SHARD]) + ".incomplete")
+            at = draw.randrange(len(self.files[SHARD]) - (partial.stat().st_size if partial.exists() else 0))
+            self.mirror.reached.clear()
+            self.mirror.release.clear()
+            self.fault(hang=at)
+            run = subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.assertTrue(self.mirror.reached.wait(20))
+            time.sleep(draw.random() * 0.02)
+            run.kill()
+            run.wait()
+            self.mirror.release.set()
+            self.assert_no_bad_blob()
+            self.assertFalse((self.repo() / "refs" / "main").exists())
+            self.weir("inspect", REPO, env=self.environment(), code=3)
+            if draw.random() < 0.5:
+                self.pull()
+                self.assert_complete(self.files)
+                subprocess.run(["rm", "-rf", self.cache], check=True)
+        self.pull()
+        self.assert_complete(self.files)
+
+
+class Together(Case):
+    def test_four_at_once(self):
+        files = {"config.json": b"{}", **{f"model-0000{i}-of-00006.safetensors": noise(1000, i) for i in range(1, 7)}}
+        self.mirror.add(REPO, files)
+        at_once, most = 0, 0
+        lock, full = threading.Lock(), threading.Event()
+        plain = self.mirror.take_fault
+
+        def counting(key, storage):
+            nonlocal at_once, most
+            if storage:
+                with lock:
+                    at_once += 1
+                    most = max(most, at_once)
+                    if at_once == 4:
+                        full.set()
+                full.wait(5)
+                time.sleep(0.1)
+                with lock:
+                    at_once -= 1
+            return plain(key, storage)
+
+        self.mirror.take_fault = counting
+        self.pull()
+        self.assert_complete(files, files)
+        self.assertEqual(most, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
