@@ -35,13 +35,13 @@ static void on_revision(void *user, const fetch_revision *r)
         add_json(l, r);
         return;
     }
-    if (l->n++ == 0) (void)printf("%-44s  %-24s  %10s  %-20s  state\n", "model", "revision", "GB", "format");
-    char revision[64];
+    if (l->n++ == 0) (void)printf("%-44s  %-24s  %10s  %-20s  state\n", "model", "revision", "size", "format");
+    char revision[64], size[HUB_SIZE_BYTES];
     (void)snprintf(revision, sizeof revision, "%.12s%s%.40s%s", r->commit, r->refs[0] != '\0' ? " (" : "", r->refs,
                    r->refs[0] != '\0' ? ")" : "");
     put(r->repo, 44);
     put(revision, 24);
-    (void)printf("%10.3f  ", (double)r->bytes * 1e-9);
+    (void)printf("%10s  ", hub_size(size, r->bytes));
     put(r->format, 20);
     if (r->missing[0] != '\0') (void)fputs("missing: ", stdout);
     (void)cli_put_clean(stdout, r->missing[0] != '\0' ? r->missing : "complete",

@@ -25,10 +25,11 @@ static int print_json(const fetch_name *name, const fetch_result *r, double seco
 
 static int print_text(const fetch_name *name, const fetch_result *r, double seconds)
 {
-    (void)printf("%s %.12s: %" PRIu32 " file%s, %.2f GB", name->repo, r->commit, r->files, r->files == 1 ? "" : "s",
-                 (double)r->bytes * 1e-9);
+    char size[HUB_SIZE_BYTES];
+    (void)printf("%s %.12s: %" PRIu32 " file%s, %s", name->repo, r->commit, r->files, r->files == 1 ? "" : "s",
+                 hub_size(size, r->bytes));
     if (r->received > 0)
-        (void)printf("; %.2f GB came in %.0f s (%.1f MB/s)", (double)r->received * 1e-9, seconds,
+        (void)printf("; %s came in %.0f s (%.1f MB/s)", hub_size(size, r->received), seconds,
                      (double)r->received * 1e-6 / seconds);
     else
         (void)fputs(r->offline ? "; complete, nobody was asked" : "; all of it was there", stdout);

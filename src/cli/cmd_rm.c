@@ -16,9 +16,9 @@ static const arg_group *const groups[] = {&rm_group, &options_output, NULL};
 /* Asks on the terminal; anything but a line that begins with y is no. */
 static bool confirmed(const char *what, const fetch_removal *r)
 {
-    char line[64];
-    (void)fprintf(stderr, "remove %s: %" PRIu32 " revision%s, %.3f GB? [y/N] ", what, r->revisions,
-                  r->revisions == 1 ? "" : "s", (double)r->bytes * 1e-9);
+    char line[64], size[HUB_SIZE_BYTES];
+    (void)fprintf(stderr, "remove %s: %" PRIu32 " revision%s, %s? [y/N] ", what, r->revisions,
+                  r->revisions == 1 ? "" : "s", hub_size(size, r->bytes));
     (void)fflush(stderr);
     if (fgets(line, sizeof line, stdin) == NULL || terminal_interrupted()) {
         (void)fputc('\n', stderr);
@@ -31,6 +31,7 @@ static int remove_named(const options *o, const hub *h, const fetch_name *name)
 {
     fetch_removal r;
     weir_error    err;
+    char          size[HUB_SIZE_BYTES];
     if (fetch_remove(&h->settings, name, true, &r, &err) != WEIR_OK) return hub_fail(&err);
     if (!o->yes && !terminal_stdin()) return cli_usage("rm: expected --yes, or a terminal to ask on");
     if (!o->yes && !confirmed(o->model, &r)) {
@@ -41,8 +42,8 @@ static int remove_named(const options *o, const hub *h, const fetch_name *name)
     if (o->json)
         return cli_print_json(json_pack("{s:s, s:I, s:I}", "repo", name->repo, "revisions", (json_int_t)r.revisions,
                                         "bytes", (json_int_t)r.bytes));
-    (void)printf("%s: %" PRIu32 " revision%s removed, %.3f GB\n", name->repo, r.revisions, r.revisions == 1 ? "" : "s",
-                 (double)r.bytes * 1e-9);
+    (void)printf("%s: %" PRIu32 " revision%s removed, %s\n", name->repo, r.revisions, r.revisions == 1 ? "" : "s",
+                 hub_size(size, r.bytes));
     return cli_flush();
 }
 

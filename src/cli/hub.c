@@ -9,11 +9,12 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { PATH_LIMIT = 4096, TOKEN_BYTES = 2048, STALL_SECONDS = 30, BACKOFF_MS = 250 };
+enum { PATH_LIMIT = 4096, TOKEN_BYTES = 2048, STALL_SECONDS = 30, BACKOFF_MS = 100 };
 
 static const char *env(const char *name)
 {
@@ -160,6 +161,13 @@ void hub_close(hub *h)
 int hub_fail(const weir_error *err)
 {
     return err->status == WEIR_IO ? cli_fail_output(err) : cli_fail(err);
+}
+
+const char *hub_size(char out[HUB_SIZE_BYTES], uint64_t bytes)
+{
+    const bool large = bytes >= 1000000000;
+    (void)snprintf(out, HUB_SIZE_BYTES, large ? "%.2f GB" : "%.1f MB", (double)bytes * (large ? 1e-9 : 1e-6));
+    return out;
 }
 
 const arg_group *const hub_groups[] = {&options_output, NULL};

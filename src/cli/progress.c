@@ -57,7 +57,9 @@ void progress_bytes(progress *p, double done, double total, double received)
     const double   elapsed = (double)(now - p->start) * 1e-9, rate = elapsed > 0.0 ? received / elapsed : 0.0;
     char           rest[120];
     if (!terminal_progress() || !is_due(p, now, done / total, received / total)) return;
-    int n = snprintf(rest, sizeof rest, "%.2f of %.2f GB  %.1f MB/s", done * 1e-9, total * 1e-9, rate * 1e-6);
+    const double unit = total < 1e9 ? 1e6 : 1e9;
+    const int    n    = snprintf(rest, sizeof rest, "%.2f of %.2f %s  %.1f MB/s", done / unit, total / unit,
+                           total < 1e9 ? "MB" : "GB", rate * 1e-6);
     if (rate > 0.0 && n > 0 && (size_t)n < sizeof rest)
         (void)snprintf(rest + n, sizeof rest - (size_t)n, "  %.0f s left", (total - done) / rate);
     draw(p, now, done / total, rest);

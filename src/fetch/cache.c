@@ -212,13 +212,11 @@ weir_status cache_describe(listing *l, const char *folder, str *format, str *mis
     if (config == NULL || index == NULL) {
         st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", folder);
     } else if (listing_find(l, SELECT_INDEX) != NULL) {
-        /* What the index names and is not there is not a failure here but the answer. */
-        weir_error   why    = {0};
-        const size_t before = missing->len;
-        st                  = select_weights(l, index, folder, missing, &why);
-        if (st == WEIR_FORMAT && missing->len == before) put_name(missing, "a sound " SELECT_INDEX);
-        if (st == WEIR_FORMAT) st = WEIR_OK;
-        if (st != WEIR_OK && err != NULL) *err = why;
+        st = select_weights(l, index, folder, missing, err);
+        if (st == WEIR_FORMAT) {
+            put_name(missing, "a sound " SELECT_INDEX);
+            st = WEIR_OK;
+        }
     } else if (!select_has_safetensors(l)) {
         put_name(missing, "weights (.safetensors)");
     }

@@ -41,8 +41,9 @@ typedef enum http_outcome {
  * callback ended it. */
 http_outcome http_try(http *h, const http_request *q, http_head *head, weir_error *err);
 
-/* Tries that may fail in a row before a download is given up. */
-enum { HTTP_TRIES = 8 };
+/* Tries that may fail in a row before a download is given up, and the first question,
+ * whose failure a person waits for. */
+enum { HTTP_TRIES = 10, HTTP_FIRST_TRIES = 5 };
 /* Waits before the try that follows `failures` failed ones.  false: stopped. */
 bool http_wait(http *h, unsigned failures, const http_head *head);
 

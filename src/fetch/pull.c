@@ -268,7 +268,7 @@ static weir_status pull_online(pull *p, fetch_result *out, weir_error *err)
     weir_status  st    = http_open(&p->h, p->s, p->name, &p->never, err);
     if (st == WEIR_OK) {
         weir_error why;
-        st = resolve(p, have ? FEW_TRIES : HTTP_TRIES, &why);
+        st = resolve(p, have ? FEW_TRIES : HTTP_FIRST_TRIES, &why);
         if (st == WEIR_IO && have) {
             log_line(WEIR_LOG_WARN, "%s; taking what is in the cache", why.text);
             *out = local;

@@ -128,13 +128,12 @@ weir_status select_weights(listing *l, const char *index, const char *where, str
             break;
         }
         listing_file *f = listing_find(l, shard);
-        if (f != NULL) {
+        if (f != NULL)
             f->wanted = true;
-        } else {
-            if (missing != NULL && strstr(missing->data, shard) == NULL) put_name(missing, shard);
-            if (st == WEIR_OK)
-                st = status_fail(err, WEIR_FORMAT, "%s: %s is named by %s and not there", where, shard, SELECT_INDEX);
-        }
+        else if (missing == NULL && st == WEIR_OK)
+            st = status_fail(err, WEIR_FORMAT, "%s: %s is named by %s and not there", where, shard, SELECT_INDEX);
+        else if (missing != NULL && strstr(missing->data, shard) == NULL)
+            put_name(missing, shard);
     }
     json_doc_free(&doc);
     /* The multi-token head may have a file that no index names. */

@@ -19,8 +19,8 @@ bool select_has_safetensors(const listing *l);
 void select_side_files(listing *l);
 /* Marks the weights.  `index` is the path of SELECT_INDEX on this machine, NULL
  * where the repository has none; `where` names the repository in messages.
- * WEIR_FORMAT when a shard of the index is not in the listing: all of them are
- * named in `missing` unless that is NULL. */
+ * WEIR_FORMAT when the index is damaged, or names a shard that is not in the listing;
+ * with `missing` such shards are put there instead, with ", " between. */
 weir_status select_weights(listing *l, const char *index, const char *where, str *missing, weir_error *err);
 
 /* Marks the .gguf files that `what` means: a path, or a quantisation ("Q4_K_M",

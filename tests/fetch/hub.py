@@ -9,6 +9,7 @@ import support  # noqa: E402
 from mirror import Mirror, blob_name, git_hash, sha256  # noqa: E402
 
 REPO = "org/small-model"
+SHARD = "model-00001-of-00002.safetensors"
 
 
 def noise(n, seed):
@@ -70,3 +71,18 @@ class Case(support.Case):
             self.assertEqual(link.read_bytes(), files[path])
         self.assertEqual([p for p in (repo / "blobs").iterdir() if p.name.endswith(".incomplete")], [])
         self.assert_no_bad_blob(name)
+
+
+class FaultsCase(Case):
+    """With a model at the hub."""
+
+    def setUp(self):
+        super().setUp()
+        self.files = model()
+        self.mirror.add(REPO, self.files)
+
+    def fault(self, path=SHARD, **what):
+        self.mirror.fault(path, {"storage": path.endswith(".safetensors"), **what})
+
+    def ranges(self, path=SHARD):
+        return [(r[2].get("Range"), r[2].get("If-Range")) for r in self.mirror.served(path, storage=True)]

@@ -1,30 +1,12 @@
-"""weir pull from a hub, over a network and on a machine that do not behave."""
-import fcntl
-import os
-import random
-import subprocess
+"""weir pull from a hub and over a network that do not behave."""
 import threading
 import time
 import unittest
 
-from hub import REPO, Case, git_hash, model, noise, sha256
-from support import PROGRAM, environment
-
-SHARD = "model-00001-of-00002.safetensors"
+from hub import REPO, SHARD, Case, FaultsCase, git_hash, noise, sha256
 
 
-class Faults(Case):
-    def setUp(self):
-        super().setUp()
-        self.files = model()
-        self.mirror.add(REPO, self.files)
-
-    def fault(self, path=SHARD, **what):
-        self.mirror.fault(path, {"storage": path.endswith(".safetensors"), **what})
-
-    def ranges(self, path=SHARD):
-        return [(r[2].get("Range"), r[2].get("If-Range")) for r in self.mirror.served(path, storage=True)]
-
+class Faults(FaultsCase):
     def test_a_wrong_bit(self):
         """Once: loaded again.  Twice: an error that names file and hashes, and no blob."""
         self.fault(wrong=True)
@@ -124,18 +106,11 @@ class Faults(Case):
         def with_path(path):
             return lambda entries: [*entries, {"type": "file", "oid": "a" * 40, "size": 1, "path": path}]
 
-        def with_size(size):
-            return lambda entries: [{**entries[0], "size": size}, *entries[1:]]
-
         huge = [{"type": "file", "oid": "a" * 40, "size": 1, "path": "x" * 1000}] * 40_000
-        for fault in [*({"change": with_path(p)} for p in ["../x", "/etc/x", "a/../../x", "a//x", "./x", "a\0b", "a\nb", "",
-                                                           "a\\b", "x" * 300, "a/" * 600 + "b", "config.json", "..", 7])]:
-            self.mirror.fault("tree", fault)
+        for path in ["../x", "/etc/x", "a\0b"]:
+            self.mirror.fault("tree", {"change": with_path(path)})
             self.pull(code=3)
-        for size in [-1, 1 << 60, 10 ** 30, 1.5, "1", None]:
-            self.mirror.fault("tree", {"change": with_size(size)})
-            self.pull(code=3)
-        for json in [b"{}", b"[", b"[" * 100_000, b"[1]", b"\xff", b'[{"type":"file","path":"a"}]']:
+        for json in [b"{}", b"[" * 100_000]:
             self.mirror.fault("tree", {"json": json})
             self.pull(code=3)
         for link in ["http://127.0.0.1:1/x", self.mirror.storage_url + "/x", "file:///etc/passwd"]:
@@ -145,7 +120,7 @@ class Faults(Case):
         self.assertIn("at most", self.pull(code=3)[1])
         self.mirror.fault("tree", {"next": f"{self.mirror.url}/api/models/{REPO}/tree/{'0' * 40}"})
         self.pull(code=3)
-        for sha in [b"{}", b'{"sha": "../../../x"}', b'{"sha": 5}', b"null"]:
+        for sha in [b"null", b'{"sha": "../../../x"}']:
             self.mirror.fault("revision", {"json": sha})
             self.pull(code=3)
         self.assertFalse(self.cache.exists(), "nothing was written for any of them")
@@ -166,89 +141,6 @@ class Faults(Case):
         del self.files["model-00002-of-00002.safetensors"]
         _, err = self.pull(code=3)
         self.assertIn("model-00002-of-00002.safetensors is named by model.safetensors.index.json", err)
-
-    def test_two_at_once(self):
-        """The second waits for blobs that the first is loading, and loads none of them again."""
-        self.fault(rate=1_000_000)
-        runs = [subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
-        for run in runs:
-            self.assertEqual((run.wait(30), run.stderr.read()), (0, b""))
-            run.stderr.close()
-        self.assert_complete(self.files)
-        self.assertEqual(len(self.ranges()), 1)
-
-    def test_a_lock_that_is_taken_away(self):
-        """rm takes lock files away: who waited for one waits for its successor."""
-        locks = self.cache / ".locks" / self.repo().name
-        locks.mkdir(parents=True)
-        path = locks / (sha256(self.files[SHARD]) + ".lock")
-        with open(path, "w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            run = subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
-                                   stdout=subprocess.DEVNULL)
-            time.sleep(0.3)
-            os.unlink(path)
-            with open(path, "w") as successor:
-                fcntl.flock(successor, fcntl.LOCK_EX)
-                fcntl.flock(held, fcntl.LOCK_UN)
-                time.sleep(0.3)
-                self.assertEqual(self.ranges(), [])
-                self.assertIsNone(run.poll())
-        self.assertEqual(run.wait(30), 0)
-        self.assert_complete(self.files)
-
-    def test_partial_files_of_others(self):
-        """Too long, of other bytes, or a link: nothing of that becomes a blob, and nothing outside is written."""
-        outside = self.write("outside", b"mine")
-        blobs = self.repo() / "blobs"
-        blobs.mkdir(parents=True)
-        for start in [noise(400_000, 9), noise(1000, 9), self.files[SHARD][:1000], self.files[SHARD]]:
-            (blobs / (sha256(self.files[SHARD]) + ".incomplete")).write_bytes(start)
-            self.pull()
-            self.assert_complete(self.files)
-            os.unlink(blobs / sha256(self.files[SHARD]))
-        (blobs / (sha256(self.files[SHARD]) + ".incomplete")).symlink_to(outside)
-        self.pull(code=1)
-        self.assertEqual(outside.read_bytes(), b"mine")
-
-    def test_a_disk_that_refuses(self):
-        self.pull()
-        blob = self.repo() / "blobs" / sha256(self.files[SHARD])
-        os.unlink(blob)
-        limited = f'ulimit -f 100; exec "{PROGRAM}" pull {REPO}'
-        done = subprocess.run(["sh", "-c", limited], env=environment(self.folder, **self.environment()),
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("cannot write", done.stderr)
-        self.pull()
-        self.assert_complete(self.files)
-
-    def test_kill_anywhere(self):
-        """kill -9 behind any byte: no bad blob, nothing that looks complete, and the next one goes on."""
-        draw = random.Random(5)
-        for _ in range(20):
-            partial = self.repo() / "blobs" / (sha256(self.files[SHARD]) + ".incomplete")
-            at = draw.randrange(len(self.files[SHARD]) - (partial.stat().st_size if partial.exists() else 0))
-            self.mirror.reached.clear()
-            self.mirror.release.clear()
-            self.fault(hang=at)
-            run = subprocess.Popen([PROGRAM, "pull", REPO], env=environment(self.folder, **self.environment()),
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.assertTrue(self.mirror.reached.wait(20))
-            time.sleep(draw.random() * 0.02)
-            run.kill()
-            run.wait()
-            self.mirror.release.set()
-            self.assert_no_bad_blob()
-            self.assertFalse((self.repo() / "refs" / "main").exists())
-            self.weir("inspect", REPO, env=self.environment(), code=3)
-            if draw.random() < 0.5:
-                self.pull()
-                self.assert_complete(self.files)
-                subprocess.run(["rm", "-rf", self.cache], check=True)
-        self.pull()
-        self.assert_complete(self.files)
 
 
 class Together(Case):
