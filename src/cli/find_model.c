@@ -45,7 +45,7 @@ static weir_status find_in_cache(const char *text, char **path, weir_error *err)
     TRY(hub_open(&h, err));
     const weir_status st = fetch_find(&h.settings, &name, path, err);
     hub_close(&h);
-    if (st == WEIR_UNSUPPORTED) return status_prefix(err, st, "no such file or directory, and weir pull was not run");
+    if (st == WEIR_UNSUPPORTED) return status_prefix(err, st, "no such file or directory");
     return st;
 }
 

@@ -165,8 +165,13 @@ int hub_fail(const weir_error *err)
 
 const char *hub_size(char out[HUB_SIZE_BYTES], uint64_t bytes)
 {
-    const bool large = bytes >= 1000000000;
-    (void)snprintf(out, HUB_SIZE_BYTES, large ? "%.2f GB" : "%.1f MB", (double)bytes * (large ? 1e-9 : 1e-6));
+    const double n = (double)bytes;
+    if (bytes >= 1000000000)
+        (void)snprintf(out, HUB_SIZE_BYTES, "%.2f GB", n * 1e-9);
+    else if (bytes >= 1000000)
+        (void)snprintf(out, HUB_SIZE_BYTES, "%.1f MB", n * 1e-6);
+    else
+        (void)snprintf(out, HUB_SIZE_BYTES, "%.1f kB", n * 1e-3);
     return out;
 }
 

@@ -21,7 +21,7 @@ void        hub_close(hub *h); /* all zero is allowed */
  * such model or it is damaged, 1 for network, disk and Ctrl-C. */
 int hub_fail(const weir_error *err);
 
-/* "12.3 MB" or "4.56 GB". */
+/* "1.2 kB", "12.3 MB" or "4.56 GB". */
 enum { HUB_SIZE_BYTES = 32 };
 const char *hub_size(char out[HUB_SIZE_BYTES], uint64_t bytes);
 

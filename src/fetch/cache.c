@@ -84,7 +84,8 @@ weir_status cache_read_commit(char commit[FETCH_COMMIT_BYTES], const fetch_setti
         memcpy(commit, name->revision, strlen(name->revision) + 1);
         st = WEIR_OK;
     } else
-        st = status_fail(err, WEIR_UNSUPPORTED, "%s: not in the model cache (looked for %s)", name->repo, ref.data);
+        st = status_fail(err, WEIR_UNSUPPORTED, "%s: not in the model cache (looked for %s); weir pull downloads it",
+                         name->repo, ref.data);
     str_free(&ref);
     str_free(&snapshot);
     return st;

@@ -7,11 +7,14 @@ What a real one does is done by default; a test puts its faults into `faults`.
 import hashlib
 import http.server
 import json
+import pathlib
+import ssl
 import sys
 import threading
 import time
 import urllib.parse
 
+CERTIFICATE = pathlib.Path(__file__).resolve().parent / "certificate.pem"
 LARGE = (".safetensors", ".gguf", ".bin")
 
 
@@ -32,18 +35,20 @@ class Server(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request, client_address):
         """Programs that hang up, or are killed, are what is tested here."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        if not isinstance(sys.exc_info()[1], (ConnectionError, ssl.SSLError)):
             super().handle_error(request, client_address)
 
 
 class Mirror:
-    """repos: name -> {"revisions": {name: commit}, "commits": {commit: {path: bytes}}}
+    """secure: which of the two (0: the hub, 1: its storage) speak TLS, with a certificate that nobody knows.
+
+    repos: name -> {"revisions": {name: commit}, "commits": {commit: {path: bytes}}}
 
     faults: path (or "revision", "tree") -> a list of dicts, one used up by each request of that path and
     server ("storage": True for the second); see Handler.send_body for the keys.
     """
 
-    def __init__(self):
+    def __init__(self, secure=()):
         self.repos, self.faults, self.requests = {}, {}, []
         self.page = 1000  # entries of a page
         self.signature = 0  # of storage addresses
@@ -54,9 +59,17 @@ class Mirror:
         self.reached = threading.Event()  # "hang" was reached
         self.servers = [Server(("127.0.0.1", 0), make_handler(self, storage))
                         for storage in (False, True)]
+        # certificate.pem, of 127.0.0.1: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes
+        #   -days 36500 -subj /CN=weir-test -addext subjectAltName=IP:127.0.0.1 -keyout KEY -out CERTIFICATE
+        for i in secure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            self.servers[i].socket = context.wrap_socket(self.servers[i].socket, server_side=True,
+                                                         do_handshake_on_connect=False)
         for server in self.servers:
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        self.url, self.storage_url = ["http://127.0.0.1:%d" % s.server_port for s in self.servers]
+        self.url, self.storage_url = [f"http{'s' * (i in secure)}://127.0.0.1:{s.server_port}"
+                                      for i, s in enumerate(self.servers)]
 
     def close(self):
         self.release.set()

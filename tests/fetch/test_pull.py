@@ -6,6 +6,7 @@ import subprocess
 import unittest
 
 from hub import REPO, WANTED, Case, model, noise, sha256
+from mirror import CERTIFICATE, Mirror
 from support import FIXTURES, PROGRAM, environment
 
 
@@ -181,6 +182,29 @@ class Pull(Case):
         self.assert_complete(files)
         for storage, path, _ in self.mirror.requests:
             self.assertTrue(path.startswith("/" if storage else "http://hub.invalid/"), path)
+
+    def secure(self, *which):
+        self.mirror.close()
+        self.mirror = Mirror(which)
+        self.addCleanup(self.mirror.close)
+        files = model()
+        self.mirror.add(REPO, files)
+        return files
+
+    def test_certificates(self):
+        files = self.secure(0, 1)
+        _, err = self.pull(code=1)
+        self.assertIn("certificate", err)
+        self.assertEqual(self.mirror.requests, [])
+        self.pull(SSL_CERT_FILE=CERTIFICATE)
+        self.assert_complete(files)
+
+    def test_https_does_not_become_http(self):
+        self.secure(0)
+        _, err = self.pull(SSL_CERT_FILE=CERTIFICATE, code=1)
+        self.assertIn("not supported", err)
+        self.assertEqual(self.mirror.served("", storage=True), [])
+        self.assert_no_bad_blob()
 
     def test_ctrl_c_leaves_what_came(self):
         files = model()

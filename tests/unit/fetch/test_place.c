@@ -72,35 +72,33 @@ static int tear_down(void **state)
 static void links(void **state)
 {
     (void)state;
-    const char *snapshot = at("snapshots/c");
-    assert_int_equal(snapshot_place(snapshot, "a", "1", false, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "a", "1", false, NULL), WEIR_OK);
     assert_link("snapshots/c/a", "../../blobs/1");
-    assert_int_equal(snapshot_place(snapshot, "x/y/b", "2", false, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "x/y/b", "2", false, NULL), WEIR_OK);
     assert_link("snapshots/c/x/y/b", "../../../../blobs/2");
     assert_holds("snapshots/c/x/y/b", "other");
     /* What stands there is replaced: another link, a file. */
-    assert_int_equal(snapshot_place(snapshot, "a", "2", false, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "a", "2", false, NULL), WEIR_OK);
     assert_link("snapshots/c/a", "../../blobs/2");
     assert_holds("blobs/1", "one");
     put("snapshots/c/plain", "old");
     put("snapshots/c/.weir-new", "left by someone");
-    assert_int_equal(snapshot_place(snapshot, "plain", "1", false, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "plain", "1", false, NULL), WEIR_OK);
     assert_link("snapshots/c/plain", "../../blobs/1");
 }
 
 static void copies(void **state)
 {
     (void)state;
-    const char *snapshot = at("snapshots/c");
     struct stat sb;
-    assert_int_equal(snapshot_place(snapshot, "x/a", "1", true, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "x/a", "1", true, NULL), WEIR_OK);
     assert_int_equal(lstat(at("snapshots/c/x/a"), &sb), 0);
     assert_true(S_ISREG(sb.st_mode));
     assert_holds("snapshots/c/x/a", "one");
-    assert_int_equal(snapshot_place(snapshot, "x/a", "2", true, NULL), WEIR_OK);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "x/a", "2", true, NULL), WEIR_OK);
     assert_holds("snapshots/c/x/a", "other");
     assert_holds("blobs/1", "one");
-    assert_int_equal(snapshot_place(snapshot, "b", "none", true, NULL), WEIR_IO);
+    assert_int_equal(snapshot_place(at("snapshots/c"), "b", "none", true, NULL), WEIR_IO);
     assert_int_not_equal(access(at("snapshots/c/.weir-new"), F_OK), 0);
 }
 
