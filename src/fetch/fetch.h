@@ -32,7 +32,7 @@ typedef struct fetch_settings {
     bool        offline;       /* no request at all */
     uint32_t    stall_seconds; /* a transfer that brings nothing for so long begins again */
     uint32_t    backoff_ms;    /* before the second try; doubles with every further one */
-    /* Asked often, from any thread; true ends the work.  NULL: never. */
+    /* Asked often, by the thread that called; true ends the work.  NULL: never. */
     bool (*stopped)(void *user);
     void *user;
 } fetch_settings;

@@ -12,6 +12,7 @@ enum { N_WORKERS = 4, TICK_NS = 100 * 1000 * 1000, URL_BYTES = 8192 };
 
 typedef struct crew {
     const workers_job *job;
+    fetch_settings     settings; /* the threads': they are stopped by `halt` alone */
     blob_place         place;
     atomic_bool        halt;
     pthread_mutex_t    mutex; /* of what is below */
@@ -54,7 +55,7 @@ static void *work(void *user)
     crew       *c = user;
     http       *h;
     weir_error  err;
-    weir_status st = http_open(&h, c->job->s, c->job->name, &c->halt, &err);
+    weir_status st = http_open(&h, &c->settings, c->job->name, &c->halt, &err);
     for (const listing_file *f; st == WEIR_OK && (f = take(c)) != NULL;) st = fetch_one(c, h, f, &err);
     http_close(h);
     (void)pthread_mutex_lock(&c->mutex);
@@ -70,9 +71,16 @@ static void *work(void *user)
     return NULL;
 }
 
-static void tell(const crew *c)
+/* What the calling thread does meanwhile. */
+static void tell_and_ask(crew *c)
 {
     const workers_job *j = c->job;
+    if (j->s->stopped != NULL && j->s->stopped(j->s->user)) {
+        (void)pthread_mutex_lock(&c->mutex);
+        if (c->st == WEIR_OK) c->st = status_fail(&c->err, WEIR_CANCELLED, "%s: stopped", j->name->repo);
+        atomic_store(&c->halt, true);
+        (void)pthread_mutex_unlock(&c->mutex);
+    }
     if (j->progress == NULL) return;
     const fetch_progress p = {
         .done = atomic_load(&j->counts->done), .total = j->total, .received = atomic_load(&j->counts->received)};
@@ -92,7 +100,7 @@ static void wait_for_all(crew *c)
         }
         (void)pthread_cond_timedwait(&c->ended, &c->mutex, &until);
         (void)pthread_mutex_unlock(&c->mutex);
-        tell(c);
+        tell_and_ask(c);
         (void)pthread_mutex_lock(&c->mutex);
     }
     (void)pthread_mutex_unlock(&c->mutex);
@@ -100,10 +108,12 @@ static void wait_for_all(crew *c)
 
 weir_status workers_run(const workers_job *job, weir_error *err)
 {
-    crew      c = {.job = job, .place = job->place};
+    crew      c = {.job = job, .settings = *job->s, .place = job->place};
     pthread_t threads[N_WORKERS];
-    unsigned  n  = 0;
-    c.place.halt = &c.halt;
+    unsigned  n        = 0;
+    c.place.halt       = &c.halt;
+    c.place.s          = &c.settings;
+    c.settings.stopped = NULL;
     (void)pthread_mutex_init(&c.mutex, NULL);
     (void)pthread_cond_init(&c.ended, NULL);
     for (; n < N_WORKERS; n++) {
