@@ -40,7 +40,7 @@ typedef struct command {
 } command;
 
 extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,
-    cmd_quantize, cmd_verify;
+    cmd_quantize, cmd_verify, cmd_pull, cmd_ls, cmd_rm;
 
 /* Prints "weir: " and the message; returns CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);

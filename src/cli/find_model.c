@@ -1,12 +1,13 @@
 /* cli/find_model.c - names of models to paths.
  *
- * The cache's layout is huggingface_hub's: models--ORG--NAME/refs/main holds a
- * commit, snapshots/COMMIT the files.  Nothing is downloaded here. */
+ * What is in the local Hugging Face cache is found by fetch/, which also puts it
+ * there; nothing is downloaded here. */
 #include "cli/find_model.h"
 
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cli/hub.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -36,67 +37,15 @@ static weir_status finish(str *s, char **path, weir_error *err)
     return st == WEIR_OK && *path == NULL ? no_memory(err) : st;
 }
 
-/* The cache's folder; later variables hold only where earlier ones are unset. */
-static void put_cache_folder(str *s)
+static weir_status find_in_cache(const char *text, char **path, weir_error *err)
 {
-    const char *dir;
-    if ((dir = env("HF_HUB_CACHE")) != NULL)
-        str_puts(s, dir);
-    else if ((dir = env("HF_HOME")) != NULL)
-        str_printf(s, "%s/hub", dir);
-    else if ((dir = env("XDG_CACHE_HOME")) != NULL)
-        str_printf(s, "%s/huggingface/hub", dir);
-    else if ((dir = env("HOME")) != NULL)
-        str_printf(s, "%s/.cache/huggingface/hub", dir);
-    else
-        str_puts(s, ".");
-}
-
-/* ORG/NAME: one slash, and nothing that could lead out of the cache. */
-static bool is_repository(const char *name)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    const size_t      org       = strspn(name, allowed);
-    if (org == 0 || name[0] == '.' || name[org] != '/') return false;
-    const char *rest = name + org + 1;
-    return rest[0] != '\0' && rest[0] != '.' && strspn(rest, allowed) == strlen(rest);
-}
-
-static bool is_commit(const char *text)
-{
-    const size_t n = strspn(text, "0123456789abcdef");
-    return n >= 7 && text[n] == '\0';
-}
-
-static weir_status find_in_cache(const char *name, char **path, weir_error *err)
-{
-    const char *slash = strchr(name, '/');
-    char       *commit;
-    size_t      n;
-    str         dir, ref;
-    str_init(&dir, PATH_LIMIT);
-    str_init(&ref, PATH_LIMIT);
-    put_cache_folder(&dir);
-    str_printf(&dir, "/models--%.*s--%s", (int)(slash - name), name, slash + 1);
-    str_printf(&ref, "%s/refs/main", dir.data);
-
-    weir_status st = WEIR_OK;
-    if (ref.failed || dir.failed) {
-        st = status_fail(err, WEIR_IO, "%s: the path of the model cache is too long", name);
-    } else if (!file_exists(ref.data)) {
-        st = status_fail(err, WEIR_IO, "%s: no such file or directory, and not in the model cache (looked for %s)",
-                         name, ref.data);
-    } else if ((st = file_read(&commit, &n, ref.data, 1024, err)) == WEIR_OK) {
-        commit[strcspn(commit, "\r\n \t")] = '\0';
-        if (!is_commit(commit))
-            st = status_fail(err, WEIR_FORMAT, "%s: expected a commit, found \"%.60s\"", ref.data, commit);
-        else
-            str_printf(&dir, "/snapshots/%s", commit);
-        mem_free(commit);
-    }
-    str_free(&ref);
-    if (st == WEIR_OK) return finish(&dir, path, err);
-    str_free(&dir);
+    hub        h;
+    fetch_name name;
+    TRY(fetch_parse_name(&name, text, err));
+    TRY(hub_open(&h, err));
+    const weir_status st = fetch_find(&h.settings, &name, path, err);
+    hub_close(&h);
+    if (st == WEIR_UNSUPPORTED) return status_prefix(err, st, "no such file or directory");
     return st;
 }
 
@@ -135,6 +84,6 @@ weir_status find_model(const char *argument, char **path, weir_error *err)
         if (demo == NULL && file_is_dir(WEIR_BUILD_DEMO)) demo = WEIR_BUILD_DEMO;
         return demo != NULL ? copy_path(demo, path, err) : find_installed_demo(path, err);
     }
-    if (access(argument, F_OK) != 0 && is_repository(argument)) return find_in_cache(argument, path, err);
+    if (access(argument, F_OK) != 0 && fetch_is_name(argument)) return find_in_cache(argument, path, err);
     return copy_path(argument, path, err);
 }

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-/* Resolves a MODEL argument: an existing path is itself; ORG/NAME is looked up
+/* Resolves a MODEL argument: an existing path is itself; ORG/NAME[:FILE][@REVISION] is looked up
  * in the local Hugging Face cache; NULL is the bundled demo model.  *path is
  * released with mem_free.  WEIR_IO says where was looked. */
 weir_status find_model(const char *argument, char **path, weir_error *err);

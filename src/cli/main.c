@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const command *const commands[] = {&cmd_run,   &cmd_inspect, &cmd_tokenize, &cmd_logits, &cmd_eval,
-                                          &cmd_bench, &cmd_fit,     &cmd_quantize, &cmd_merge,  &cmd_verify};
+static const command *const commands[] = {&cmd_run,      &cmd_pull,   &cmd_ls,    &cmd_rm,    &cmd_inspect,
+                                          &cmd_tokenize, &cmd_logits, &cmd_eval,  &cmd_bench, &cmd_fit,
+                                          &cmd_quantize, &cmd_merge,  &cmd_verify};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const command *find_command(const char *name)
@@ -34,10 +35,11 @@ static int help(void)
                  weir_version());
     for (size_t i = 0; i < N_COMMANDS; i++) (void)printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     (void)printf("  %-10s %s\n\n", "help", "show this text, or a command's");
-    (void)printf("MODEL is a directory, a .safetensors or .gguf file, or ORG/NAME in the local Hugging\n"
-                 "Face cache.  Commands that can do without it take the bundled demo model.\n\n"
-                 "Exit codes: 0 success, 1 failed, 2 wrong usage, 3 bad input file, 4 out of memory.\n"
-                 "`weir help COMMAND` tells more.\n");
+    (void)printf(
+        "MODEL is a directory, a .safetensors or .gguf file, or ORG/NAME as `weir pull`\n"
+        "puts it into the local Hugging Face cache.  Commands that can do without it take the bundled demo model.\n\n"
+        "Exit codes: 0 success, 1 failed, 2 wrong usage, 3 bad input file, 4 out of memory.\n"
+        "`weir help COMMAND` tells more.\n");
     return cli_flush();
 }
 

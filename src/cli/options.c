@@ -1,6 +1,7 @@
 /* cli/options.c - the options that several commands take. */
 #include "cli/options.h"
 
+enum { N_OUTPUT = 3 };
 static const arg_option common[] = {
     {"--threads", NULL, ARG_U32, offsetof(options, threads), 0, "N", 1, 512,
      "threads that compute (default: one per physical core)"},
@@ -22,6 +23,7 @@ static const arg_option common[] = {
      "memory that weights and caches may take, in 10^9 bytes\n(default: what this machine has)"},
     {"--seed", NULL, ARG_U64, offsetof(options, seed), offsetof(options, seed_given), "N", 0, 9007199254740992.0,
      "where random draws start (default: fresh each time)"},
+    /* options_output begins here. */
     {"--json", NULL, ARG_FLAG, offsetof(options, json), 0, NULL, 0, 0, "print one JSON object on stdout"},
     {"--quiet", NULL, ARG_FLAG, offsetof(options, quiet), 0, NULL, 0, 0, "no progress and no remarks on stderr"},
     {"--help", "-h", ARG_FLAG, offsetof(options, help), 0, NULL, 0, 0, "show this text"},
@@ -53,7 +55,9 @@ static const arg_option adapters[] = {
      "order"},
 };
 
-const arg_group options_common   = ARG_GROUP("Common options", common);
-const arg_group options_drafts   = ARG_GROUP("Drafts", drafts);
-const arg_group options_cache    = ARG_GROUP("Cache", cache);
+const arg_group options_common = ARG_GROUP("Common options", common);
+const arg_group options_drafts = ARG_GROUP("Drafts", drafts);
+const arg_group options_cache  = ARG_GROUP("Cache", cache);
+const arg_group options_output = {
+    .title = "Common options", .options = &common[sizeof common / sizeof common[0] - N_OUTPUT], .n = N_OUTPUT};
 const arg_group options_adapters = ARG_GROUP("Adapters", adapters);

@@ -44,6 +44,9 @@ typedef struct options {
     const char *target, *recipe;
     uint32_t    bits, group;
 
+    /* rm */
+    bool yes;
+
     /* bench, fit, verify */
     const char *shape, *format;
     uint32_t    depth, runs, parallel, prompts, tokens;
@@ -61,6 +64,8 @@ typedef struct options {
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */
 extern const arg_group options_common, options_drafts, options_cache;
+/* The last of the common ones, taken by commands that do not compute. */
+extern const arg_group options_output;
 /* Taken by those that read tokens with adapters. */
 extern const arg_group options_adapters;
 

@@ -6,13 +6,14 @@ import unittest
 
 from support import DEMO, FIXTURES, PROGRAM, Case
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "merge", "verify"]
+COMMANDS = ["run", "pull", "ls", "rm", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "merge", "verify"]
 COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--kv-start", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
     "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
             "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", "--adapter", *DRAFTS, *CACHE],
+    "pull": [], "ls": [], "rm": ["--yes"],
     "inspect": ["--tensors"],
     "tokenize": ["-p", "--plain"],
     "logits": ["--ids", "--out", "--hidden", "--adapter"],
@@ -43,15 +44,16 @@ class Usage(Case):
             self.assertRegex(overview, rf"(?m)^  {name} ")
             text = self.weir("help", name)[0]
             self.assertEqual(text, self.weir(name, "--help")[0])
-            for flag in COMMON + FLAGS[name]:
-                self.assertRegex(text, rf"(?m)^\s+(-p, )?(-h, )?{flag}\b", f"{name} {flag}")
+            computes = name not in ("pull", "ls", "rm")
+            for flag in (COMMON if computes else COMMON[-3:]) + FLAGS[name]:
+                self.assertRegex(text, rf"(?m)^\s+(-[phy], )?{flag}\b", f"{name} {flag}")
 
     def test_no_command_is_wrong_usage(self):
         out, _ = self.weir(code=2)
         self.assertIn("Usage:", out)
 
     def test_unknown_commands(self):
-        for name in ["serve", "pull", "ls", "runn", ""]:
+        for name in ["serve", "push", "list", "runn", ""]:
             self.refused(name, says=[f'unknown command "{name}"', *COMMANDS])
         self.refused("help", "serve", says="unknown command")
 
