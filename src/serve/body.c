@@ -84,7 +84,7 @@ bool body_parse(char *text, size_t n, json_t **out, api_error *err)
     json_error_t je;
     json_t      *root = json_loadb(text, n, JSON_DECODE_ANY, &je);
     if (root == NULL)
-        return api_fail(err, API_INVALID, NULL, "body: not valid JSON at byte %d: %s", je.position, je.text);
+        return api_fail(err, API_INVALID, NULL, "body: not valid JSON before byte %d: %s", je.position, je.text);
     if (!json_is_object(root)) {
         (void)api_fail(err, API_INVALID, NULL, "body: expected a JSON object, found %s", json_kind(root));
         json_decref(root);
