@@ -87,9 +87,10 @@ static void put_text(chat_writer *w, const char *name, const reply_event *e)
     json_out_string(&w->frame, e->text, e->len);
 }
 
+/* Up to the inside of the arguments. */
 static void put_call_head(str *out, const reply_event *e)
 {
-    str_printf(out, "{\"index\":%u,\"id\":", e->call);
+    str_puts(out, "\"id\":");
     json_out_string(out, e->call_id, strlen(e->call_id));
     str_puts(out, ",\"type\":\"function\",\"function\":{\"name\":");
     json_out_string(out, e->name, strlen(e->name));
@@ -110,7 +111,7 @@ static void stream_event(dialect *d, const reply_event *e)
         break;
     case REPLY_CONTENT: put_text(w, "content", e); break;
     case REPLY_CALL:
-        str_puts(&w->frame, "\"tool_calls\":[");
+        str_printf(&w->frame, "\"tool_calls\":[{\"index\":%u,", e->call);
         put_call_head(&w->frame, e);
         str_puts(&w->frame, "\"}}]");
         break;
@@ -150,7 +151,7 @@ static void whole_event(dialect *d, const reply_event *e)
     case REPLY_REASONING: json_out_escaped(&c->reasoning, e->text, e->len); break;
     case REPLY_CONTENT: json_out_escaped(&c->content, e->text, e->len); break;
     case REPLY_CALL:
-        if (c->calls.len > 0) str_putc(&c->calls, ',');
+        str_puts(&c->calls, c->calls.len > 0 ? ",{" : "{");
         put_call_head(&c->calls, e);
         break;
     case REPLY_ARGUMENTS: json_out_escaped(&c->calls, e->text, e->len); break;
