@@ -216,6 +216,7 @@ static bool settle(job *j)
     return !left;
 }
 
+/* The counters come first: who has its answer is counted, and holds no place any more. */
 static void over(engine_loop *l, job *j)
 {
     metrics_finish finish = j->cut ? METRICS_LENGTH : METRICS_STOP;
@@ -223,26 +224,12 @@ static void over(engine_loop *l, job *j)
         finish = METRICS_ERROR;
     else if (j->cancelled)
         finish = METRICS_ABORT;
-    else
-        j->d->end(j->d, &j->usage);
     tell(l, j, finish);
     (void)pthread_mutex_lock(&l->lock);
     l->in_flight -= j->n_choices;
     (void)pthread_mutex_unlock(&l->lock);
+    if (!j->failed && !j->cancelled) j->d->end(j->d, &j->usage);
     job_free(j);
-}
-
-static void settle_all(engine_loop *l)
-{
-    for (job **at = &l->jobs; *at != NULL;) {
-        job *j = *at;
-        if (!settle(j)) {
-            at = &j->next;
-            continue;
-        }
-        *at = j->next;
-        over(l, j);
-    }
 }
 
 static void publish(engine_loop *l)
@@ -263,6 +250,29 @@ static void publish(engine_loop *l)
     }
     weir_engine_cache_info(l->o.engine, &s.cache);
     metrics_set_state(l->o.metrics, &s);
+}
+
+/* Takes out what is over, publishes how things stand without it, and then ends it. */
+static void settle_all(engine_loop *l)
+{
+    job *done = NULL, **end = &done;
+    for (job **at = &l->jobs; *at != NULL;) {
+        job *j = *at;
+        if (!settle(j)) {
+            at = &j->next;
+            continue;
+        }
+        *at  = j->next;
+        *end = j;
+        end  = &j->next;
+    }
+    *end = NULL;
+    publish(l);
+    while (done != NULL) {
+        job *j = done;
+        done   = j->next;
+        over(l, j);
+    }
 }
 
 /* Waits for something to do; takes what arrived.  False: stop. */
@@ -307,7 +317,6 @@ static void fail_all(engine_loop *l)
     e.retry_after = 1;
     for (job *j = l->jobs; j != NULL; j = j->next) fail_job(j, &e);
     settle_all(l);
-    publish(l);
 }
 
 static void *run(void *user)
@@ -324,10 +333,8 @@ static void *run(void *user)
                 cancel_job(j);
             }
         settle_all(l);
-        publish(l);
         if (go && l->jobs != NULL) step(l);
         settle_all(l);
-        publish(l);
     }
     fail_all(l);
     return NULL;

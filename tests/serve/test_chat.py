@@ -6,7 +6,7 @@ import unittest
 
 from support import CHAT, DEMO, PROGRAM, Case, environment, joined, message
 
-LONG = {"seed": 7, "max_tokens": 40}
+LONG = {"seed": 7, "max_tokens": 24}
 
 
 class Chat(Case):
@@ -14,7 +14,7 @@ class Chat(Case):
 
     def test_stream_and_whole_and_run_say_the_same(self):
         done = subprocess.run([PROGRAM, "run", DEMO, "-p", "Tell me a story.", "--no-think", "--seed", "7", "--max-tokens",
-                               "40", "--json"], capture_output=True, text=True, check=True,
+                               "24", "--json"], capture_output=True, text=True, check=True,
                               env=environment(self.folder), stdin=subprocess.DEVNULL)
         run = json.loads(done.stdout)
         whole = self.server.chat("Tell me a story.", **LONG).json
@@ -43,7 +43,7 @@ class Chat(Case):
             self.assertTrue(d["delta"]["content"] and d["finish_reason"] is None)
 
     def test_reasoning_under_both_names(self):
-        body = message("Hello.", seed=3, max_tokens=200)
+        body = message("Hello.", seed=3, max_tokens=120)
         del body["enable_thinking"]
         whole = self.server.post(CHAT, body).json
         events = self.server.post(CHAT, dict(body, stream=True)).events
@@ -75,10 +75,10 @@ class Chat(Case):
         events = self.server.chat("Tell me a story.", n=3, stream=True, **LONG).events
         self.assertEqual([joined(events, index=i) for i in range(3)], texts)
         self.assertEqual(events.count("[DONE]"), 1)
-        self.assertEqual(many["usage"]["completion_tokens"], 120)
+        self.assertEqual(many["usage"]["completion_tokens"], 72)
 
     def test_eight_at_once_say_what_each_says_alone(self):
-        bodies = [message(f"Codeword K{i}: repeat my codeword.", seed=i, max_tokens=24, stream=True, cache_prompt=False)
+        bodies = [message(f"Codeword K{i}: repeat my codeword.", seed=i, max_tokens=12, stream=True, cache_prompt=False)
                   for i in range(8)]
         alone = [joined(self.server.post(CHAT, b).events) for b in bodies]
         self.assertEqual(len(set(alone)), 8)
@@ -115,9 +115,9 @@ class Chat(Case):
         ident = self.server.post("/tokenize", {"content": first}).json["tokens"][0]
         banned = self.server.chat("Tell me a story.", logit_bias={str(ident): -100}, **greedy).json["choices"][0]
         self.assertNotEqual(banned["message"]["content"][:len(first)], first)
-        loop = self.server.chat("Tell me a story.", temperature=0, max_tokens=40, logit_bias={str(ident): 100}).json
-        self.assertEqual(loop["choices"][0]["message"]["content"], first * 40)
-        freed = self.server.chat("Tell me a story.", temperature=0, max_tokens=40, logit_bias={str(ident): 8},
+        loop = self.server.chat("Tell me a story.", temperature=0, max_tokens=20, logit_bias={str(ident): 100}).json
+        self.assertEqual(loop["choices"][0]["message"]["content"], first * 20)
+        freed = self.server.chat("Tell me a story.", temperature=0, max_tokens=20, logit_bias={str(ident): 8},
                                  frequency_penalty=2, presence_penalty=2).json
         self.assertNotIn(first * 8, freed["choices"][0]["message"]["content"])
 

@@ -1,5 +1,9 @@
 """The paths around chats: models, tokens, templates, health, metrics."""
+import array
 import json
+import pathlib
+import struct
+import tempfile
 import unittest
 
 from support import CHAT, Case, message
@@ -93,6 +97,50 @@ class Endpoints(Case):
                 self.assertRegex(line, r"^[a-zA-Z_:0-9]+(\{[^}]*\})? [-+.e0-9]+$")
         self.assertIn("vllm:time_to_first_token_seconds", families)
         self.assertIn("llamacpp:tokens_predicted_total", families)
+
+
+def write_adapter(folder, scale):
+    """A PEFT adapter of rank 1 on one module of the demo model, made of simple numbers."""
+    folder.mkdir(parents=True)
+    header, data = {}, b""
+    for name, shape in [("A", [1, 1024]), ("B", [384, 1])]:
+        values = array.array("f", [scale * ((7 * i) % 13 - 6) for i in range(shape[0] * shape[1])]).tobytes()
+        header[f"base_model.model.model.layers.0.mlp.down_proj.lora_{name}.weight"] = {
+            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1, "lora_alpha": 1}))
+    return folder
+
+
+class Adapters(Case):
+    @classmethod
+    def setUpClass(cls):
+        here = pathlib.Path(tempfile.mkdtemp(prefix="weir-adapters-"))
+        cls.args = ("--ctx", "256", "--adapter", str(write_adapter(here / "loud", 0.3)), "--adapter",
+                    f"{write_adapter(here / 'quiet', 0.2)}:0.5")
+        super().setUpClass()
+
+    def said(self, **fields):
+        answer = self.server.chat("Tell me a story.", temperature=0, max_tokens=8, **fields)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json["choices"][0]["message"]["content"]
+
+    def test_who_asks_gets_it(self):
+        plain, loud, quiet = self.said(), self.said(adapter="loud"), self.said(adapter="quiet")
+        both = self.said(adapter="loud+quiet")
+        self.assertEqual(len({plain, loud, quiet, both}), 4, (plain, loud, quiet, both))
+        self.assertEqual(self.said(model="loud"), loud)
+        self.assertEqual(self.said(model="demo:quiet"), quiet)
+        self.assertEqual(self.said(model="loud", adapter="none"), plain)
+        wrong = self.server.chat("x", adapter="loud+nobody")
+        self.assertEqual((wrong.status, wrong.error["param"]), (400, "adapter"))
+
+    def test_they_are_listed(self):
+        models = self.server.get("/v1/models").json["data"]
+        self.assertEqual([(m["id"], m["parent"]) for m in models], [("demo", None), ("loud", "demo"), ("quiet", "demo")])
+        self.assertEqual(self.server.get("/v1/models/quiet").json, models[2])
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Queue(Case):
         before = self.server.metrics()['vllm:request_success_total{finished_reason="abort"}']
         self.hang_up(message("Tell me a story.", **ENDLESS))
         self.hang_up(message("Tell me a story.", **dict(ENDLESS, stream=False)))
-        self.hang_up(message("word " * 3000, **ENDLESS))  # while it is read
+        self.hang_up(message("word " * 2000, **ENDLESS))  # while it is read
         after = self.server.metrics()['vllm:request_success_total{finished_reason="abort"}']
         self.assertEqual(after - before, 3)
         self.assertEqual(self.server.chat("x", max_tokens=2).status, 200)
@@ -63,7 +63,7 @@ class Shutdown(Case):
         server = Server("--threads", "1", "--ctx", "1024", folder=self.folder)
         got = []
         asker = threading.Thread(target=lambda: got.append(
-            server.chat("Tell me a story.", max_tokens=200, ignore_eos=True, stream=True, seed=1)))
+            server.chat("Tell me a story.", max_tokens=80, ignore_eos=True, stream=True, seed=1)))
         asker.start()
         server.wait_for("vllm:num_requests_running", 1)
         server.process.send_signal(signal.SIGTERM)
