@@ -118,6 +118,16 @@ static void end_choice(job_choice *c)
 
 /* ---- a job that begins ---- */
 
+/* A header, where the answer has not begun. */
+static void tell_wait(const job_choice *c)
+{
+    weir_request_info i;
+    char              milliseconds[32];
+    weir_request_get_info(c->request, &i);
+    (void)snprintf(milliseconds, sizeof milliseconds, "%.0f", i.wait_seconds * 1e3);
+    outlet_header(c->of->out, "x-queue-ms", milliseconds);
+}
+
 /* False stops the reply: who asked has gone, or does not read. */
 static bool on_token(void *user, const weir_token *t)
 {
@@ -127,6 +137,7 @@ static bool on_token(void *user, const weir_token *t)
     if (j->o.prompt_only) return false;
     if (t->id != UINT32_MAX) j->loop->sampled++;
     if (c->last_token_ns != 0) metrics_gap(j->loop->o.metrics, (double)(now - c->last_token_ns) * 1e-9);
+    if (j->first_ns == 0) tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
     replier_token(&c->replier, t);

@@ -287,7 +287,7 @@ static void put_cors(const exchange *x, struct MHD_Response *a)
     put(a, "Access-Control-Allow-Origin", origin);
     put(a, "Vary", "Origin");
     if (strcmp(x->r.method, "OPTIONS") != 0) {
-        put(a, "Access-Control-Expose-Headers", "x-request-id, request-id, x-model-id, retry-after");
+        put(a, "Access-Control-Expose-Headers", "x-request-id, request-id, x-model-id, x-queue-ms, retry-after");
         return;
     }
     put(a, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");

@@ -123,6 +123,7 @@ class Wrong(Case):
         other = self.server.get("/health", headers={"x-request-id": "a b"})
         self.assertRegex(other.headers["x-request-id"], "^req_[A-Za-z0-9]{24}$")
         self.assertEqual(other.headers["x-model-id"], "demo")
+        self.assertRegex(self.server.chat("x", max_tokens=1, stream=True).headers["x-queue-ms"], r"^\d+$")
 
     def test_host_and_origin(self):
         self.assertEqual(self.server.get("/health", headers={"Host": "evil.example"}).status, 403)
