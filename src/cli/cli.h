@@ -39,7 +39,7 @@ typedef struct command {
     int (*run)(const options *o);   /* returns an exit code */
 } command;
 
-extern const command cmd_run, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,
+extern const command cmd_run, cmd_serve, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,
     cmd_quantize, cmd_verify, cmd_pull, cmd_ls, cmd_rm;
 
 /* Prints "weir: " and the message; returns CLI_USAGE. */

@@ -33,24 +33,9 @@ static const arg_option run_options[] = {
     {"--logprobs", NULL, ARG_U32, offsetof(options, logprobs), offsetof(options, logprobs_given), "N", 0, 20,
      "with --json: the log probability of each token, and of\nthe N likeliest in its place"},
 };
-static const arg_option sampling_options[] = {
-    {"--temp", NULL, ARG_REAL, offsetof(options, temp), offsetof(options, temp_given), "T", 0, 5,
-     "temperature; 0 takes the likeliest token"},
-    {"--top-p", NULL, ARG_REAL, offsetof(options, top_p), offsetof(options, top_p_given), "P", 0, 1,
-     "keep the likeliest tokens that make up this probability"},
-    {"--top-k", NULL, ARG_U32, offsetof(options, top_k), offsetof(options, top_k_given), "K", 0, 1 << 30,
-     "keep the K likeliest tokens; 0 keeps all"},
-    {"--min-p", NULL, ARG_REAL, offsetof(options, min_p), 0, "P", 0, 1,
-     "keep tokens at least this likely, the likeliest being 1"},
-    {"--presence-penalty", NULL, ARG_REAL, offsetof(options, presence_penalty), 0, "X", -2, 2,
-     "taken off the logits of tokens generated before"},
-    {"--repetition-penalty", NULL, ARG_REAL, offsetof(options, repetition_penalty), 0, "X", 0.01, 100,
-     "divides the logits of tokens seen before (1: off)"},
-};
-static const arg_group run_group       = ARG_GROUP("Options", run_options);
-static const arg_group sampling_group  = ARG_GROUP("Sampling (default: the checkpoint's own advice)", sampling_options);
-static const arg_group *const groups[] = {
-    &run_group, &sampling_group, &options_adapters, &options_drafts, &options_cache, &options_common, NULL};
+static const arg_group        run_group = ARG_GROUP("Options", run_options);
+static const arg_group *const groups[]  = {
+     &run_group, &options_sampling, &options_adapters, &options_drafts, &options_cache, &options_common, NULL};
 
 /* What the command line asks for that cannot be, or that makes no sense. */
 static int check(const options *o, bool one_shot)

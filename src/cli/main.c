@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const command *const commands[] = {&cmd_run,      &cmd_pull,   &cmd_ls,    &cmd_rm,    &cmd_inspect,
-                                          &cmd_tokenize, &cmd_logits, &cmd_eval,  &cmd_bench, &cmd_fit,
-                                          &cmd_quantize, &cmd_merge,  &cmd_verify};
+static const command *const commands[] = {&cmd_run,     &cmd_serve,    &cmd_pull,   &cmd_ls,    &cmd_rm,
+                                          &cmd_inspect, &cmd_tokenize, &cmd_logits, &cmd_eval,  &cmd_bench,
+                                          &cmd_fit,     &cmd_quantize, &cmd_merge,  &cmd_verify};
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const command *find_command(const char *name)

@@ -29,6 +29,21 @@ static const arg_option common[] = {
     {"--help", "-h", ARG_FLAG, offsetof(options, help), 0, NULL, 0, 0, "show this text"},
 };
 
+static const arg_option sampling[] = {
+    {"--temp", NULL, ARG_REAL, offsetof(options, temp), offsetof(options, temp_given), "T", 0, 5,
+     "temperature; 0 takes the likeliest token"},
+    {"--top-p", NULL, ARG_REAL, offsetof(options, top_p), offsetof(options, top_p_given), "P", 0, 1,
+     "keep the likeliest tokens that make up this probability"},
+    {"--top-k", NULL, ARG_U32, offsetof(options, top_k), offsetof(options, top_k_given), "K", 0, 1 << 30,
+     "keep the K likeliest tokens; 0 keeps all"},
+    {"--min-p", NULL, ARG_REAL, offsetof(options, min_p), 0, "P", 0, 1,
+     "keep tokens at least this likely, the likeliest being 1"},
+    {"--presence-penalty", NULL, ARG_REAL, offsetof(options, presence_penalty), 0, "X", -2, 2,
+     "taken off the logits of tokens generated before"},
+    {"--repetition-penalty", NULL, ARG_REAL, offsetof(options, repetition_penalty), 0, "X", 0.01, 100,
+     "divides the logits of tokens seen before (1: off)"},
+};
+
 static const arg_option drafts[] = {
     {"--draft", NULL, ARG_STRING, offsetof(options, draft), 0, "off|auto|mtp|ngram|MODEL", 0, 0,
      "where guesses of the next tokens come from: the model's own\nhead (mtp), the text so far (ngram), a smaller "
@@ -55,9 +70,10 @@ static const arg_option adapters[] = {
      "order"},
 };
 
-const arg_group options_common = ARG_GROUP("Common options", common);
-const arg_group options_drafts = ARG_GROUP("Drafts", drafts);
-const arg_group options_cache  = ARG_GROUP("Cache", cache);
-const arg_group options_output = {
-    .title = "Common options", .options = &common[sizeof common / sizeof common[0] - N_OUTPUT], .n = N_OUTPUT};
+const arg_group options_common   = ARG_GROUP("Common options", common);
+const arg_group options_sampling = ARG_GROUP("Sampling (default: the checkpoint's own advice)", sampling);
+const arg_group options_drafts   = ARG_GROUP("Drafts", drafts);
+const arg_group options_cache    = ARG_GROUP("Cache", cache);
+const arg_group options_output   = {
+      .title = "Common options", .options = &common[sizeof common / sizeof common[0] - N_OUTPUT], .n = N_OUTPUT};
 const arg_group options_adapters = ARG_GROUP("Adapters", adapters);

@@ -35,6 +35,13 @@ typedef struct options {
     double      temp, top_p, min_p, presence_penalty, repetition_penalty;
     arg_list    stop;
 
+    /* serve; parallel is below */
+    const char *host, *api_key_file;
+    arg_list    api_keys, cors_origins, allowed_hosts;
+    uint32_t    port, max_queue;
+    bool        insecure, metrics_public;
+    double      shutdown_timeout; /* seconds */
+
     /* inspect, tokenize, logits, eval */
     bool        tensors, plain, hidden;
     const char *ids, *out, *text;
@@ -59,13 +66,16 @@ typedef struct options {
 /* What holds where the command line says nothing. */
 #define OPTIONS_INIT \
     { \
-        .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5, .bits = 4, .group = 64 \
+        .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5, .bits = 4, .group = 64, \
+        .host = "127.0.0.1", .port = 8080, .max_queue = 64, .shutdown_timeout = 30 \
     }
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */
 extern const arg_group options_common, options_drafts, options_cache;
 /* The last of the common ones, taken by commands that do not compute. */
 extern const arg_group options_output;
+/* Taken by those that draw tokens. */
+extern const arg_group options_sampling;
 /* Taken by those that read tokens with adapters. */
 extern const arg_group options_adapters;
 

@@ -1,0 +1,76 @@
+/* tests/fuzz/fuzz_request.c - any bytes as the body of a request.
+ *
+ * What is accepted as a chat has messages, and draws within the library's own limits; what is
+ * refused says why, in a message that is JSON again. */
+#include "base/mem.h"
+#include "serve/body.h"
+#include "serve/chat_request.h"
+#include "serve/generation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_error(const api_error *e)
+{
+    str          out;
+    json_error_t je;
+    if (e->kind == API_OK || e->message[0] == '\0') abort();
+    str_init(&out, 1 << 16);
+    for (api_dialect d = API_OPENAI; d <= API_OLLAMA; d++) {
+        str_clear(&out);
+        api_error_json(e, d, "req_1", &out);
+        json_t *root = json_loadb(out.data, out.len, 0, &je);
+        if (root == NULL) abort();
+        json_decref(root);
+    }
+    str_free(&out);
+}
+
+static void check_generation(const json_t *body)
+{
+    static const serve_options options = {.model_id = "demo", .sample = WEIR_SAMPLE_PARAMS_INIT};
+    static const server        here    = {.o = &options, .model = {.vocab_size = 1000}};
+    job_options                o;
+    api_error                  e;
+    weir_error                 we;
+    if (generation_read(&here, body, &o, &e)) {
+        o.sample.logit_bias   = o.bias;
+        o.sample.n_logit_bias = o.n_bias;
+        if (weir_sample_params_check(&o.sample, 1000, &we) != WEIR_OK || o.n < 1 || o.n > WEIR_MAX_CHOICES) abort();
+    } else {
+        check_error(&e);
+    }
+    job_options_free(&o);
+}
+
+static void check_chat(const json_t *body)
+{
+    chat_request_parts p;
+    api_error          e;
+    if (chat_request_read(body, SERVE_THINK_TEMPLATE, &p, &e)) {
+        if (json_array_size(p.messages) == 0 || !json_is_object(p.kwargs)) abort();
+        if (p.tools != NULL && json_array_size(p.tools) == 0) abort();
+    } else {
+        check_error(&e);
+    }
+    chat_request_free(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    json_t   *body;
+    api_error e;
+    char     *text = mem_strndup((const char *)data, size);
+    if (text == NULL) return 0;
+    if (body_parse(text, size, &body, &e)) {
+        check_generation(body);
+        check_chat(body);
+    } else {
+        check_error(&e);
+    }
+    json_decref(body);
+    mem_free(text);
+    return 0;
+}
