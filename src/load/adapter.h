@@ -65,6 +65,8 @@ typedef struct adapter_module {
 weir_status adapter_find_module(adapter_module *out, const config *c, const char *name, weir_error *err);
 /* Columns and rows of a target's matrix. */
 void adapter_target_size(const config *c, lora_target target, uint32_t *in, uint32_t *out);
+/* Whether a layer of the model has that matrix. */
+bool adapter_layer_has(const config *c, uint32_t number, lora_target target);
 
 /* Where the model has row `row` (of LORA_OUT: column) of a target's matrix: adapters count value
  * heads by key head, h = g * r + j; where heads are tiled, theirs is j * key heads + g. */

@@ -113,6 +113,15 @@ static bool layer_has(const config *c, uint32_t number, module_place place)
     return false;
 }
 
+bool adapter_layer_has(const config *c, uint32_t number, lora_target target)
+{
+    for (size_t i = 0; i < sizeof module_rules / sizeof *module_rules; i++) {
+        const module_rule *r = &module_rules[i];
+        if (r->n == 1 && r->targets[0] == target && layer_has(c, number, r->place)) return true;
+    }
+    return false;
+}
+
 /* "layers.<i>.": the number, and what follows. */
 static bool read_layer(const char *name, uint32_t n_layers, uint32_t *number, const char **rest)
 {
