@@ -34,19 +34,29 @@ static weir_status hash_of(uint8_t out[STORE_KEY_BYTES], const adapter *a, weir_
     return store_sum_end(&s, out, err);
 }
 
-weir_status weir_adapter_open(weir_adapter **out, const weir_model *m, const char *dir, weir_error *err)
+weir_status adapter_wrap(weir_adapter **out, const weir_model *m, adapter *a, weir_error *err)
 {
-    *out            = NULL;
     weir_adapter *w = mem_zalloc(1, sizeof *w);
-    if (w == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
-    w->m           = m;
-    weir_status st = adapter_open(&w->a, dir, checkpoint_config(m->c), err);
-    if (st == WEIR_OK) st = hash_of(w->hash, w->a, err);
+    *out            = NULL;
+    if (w == NULL) {
+        adapter_close(a);
+        return status_fail(err, WEIR_NO_MEMORY, "adapter: out of memory");
+    }
+    *w                   = (weir_adapter){.m = m, .a = a};
+    const weir_status st = hash_of(w->hash, a, err);
     if (st != WEIR_OK)
         weir_adapter_close(w);
     else
         *out = w;
     return st;
+}
+
+weir_status weir_adapter_open(weir_adapter **out, const weir_model *m, const char *dir, weir_error *err)
+{
+    adapter *a;
+    *out = NULL;
+    TRY(adapter_open(&a, dir, checkpoint_config(m->c), err));
+    return adapter_wrap(out, m, a, err);
 }
 
 void weir_adapter_close(weir_adapter *a)

@@ -16,6 +16,9 @@ struct weir_adapter {
     uint8_t           hash[STORE_KEY_BYTES];
 };
 
+/* A public adapter around a, which it owns from now on, also when this fails. */
+weir_status adapter_wrap(weir_adapter **out, const weir_model *m, adapter *a, weir_error *err);
+
 /* A checked choice; those of scale 0 are left out. */
 typedef struct adapter_set {
     uint32_t n;

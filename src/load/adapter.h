@@ -38,6 +38,9 @@ weir_status adapter_open(adapter **out, const char *dir, const config *c, weir_e
 /* The same from a config and a file's bytes in memory, which are not looked at afterwards. */
 weir_status adapter_read(adapter **out, const char *dir, const adapter_config *ac, const safetensors *file,
                          const config *c, weir_error *err);
+/* One with random matrices of type BF16 or F32 for every matrix of the model, scales 1; small enough to
+ * leave a model's numbers what they are like. */
+weir_status adapter_random(adapter **out, const config *c, uint32_t rank, dtype type, uint64_t seed, weir_error *err);
 void        adapter_close(adapter *a); /* NULL is allowed */
 
 /* As weights of a backend, which borrow the adapter's memory. */

@@ -72,7 +72,7 @@ static void test_total(void **given)
             fail_msg("%s was not exercised", total.invariants[i].name);
     }
     assert_true(total.schedules >= 2000);
-    assert_true(total.n_invariants >= 22);
+    assert_true(total.n_invariants >= 24);
 }
 
 int main(void)
