@@ -47,7 +47,7 @@ typedef struct weir_engine_options {
     size_t                     n_adapters;
     /* Memory for adapters that come later (weir_engine_add_adapter): how many at once with those listed (0:
      * n_adapters), of which rank (0: 64), and how many bytes of matrices the later ones have together (0: as many as
-     * they take on every matrix of the model in 16 bits). */
+     * they take on every matrix of the model but for the experts', in 16 bits). */
     uint32_t max_adapters;
     uint32_t max_adapter_rank;
     uint64_t adapter_memory;

@@ -28,8 +28,8 @@ static weir_status hash_of(uint8_t out[STORE_KEY_BYTES], const adapter *a, weir_
         add_u32(&s, p->a_type);
         add_u32(&s, p->b_type);
         store_sum_add(&s, &scale, sizeof scale);
-        store_sum_add(&s, p->a, (size_t)p->rank * p->in * dtype_table[p->a_type].bytes);
-        store_sum_add(&s, p->b, (size_t)p->out * p->rank * dtype_table[p->b_type].bytes);
+        store_sum_add(&s, p->a, (size_t)p->mats * p->rank * p->in * dtype_table[p->a_type].bytes);
+        store_sum_add(&s, p->b, (size_t)p->mats * p->out * p->rank * dtype_table[p->b_type].bytes);
     }
     return store_sum_end(&s, out, err);
 }
@@ -90,14 +90,14 @@ weir_status adapters_check(const weir_adapter *const *list, size_t n, const weir
     return WEIR_OK;
 }
 
-/* Of one with this rank on every matrix of the model, in 16 bits. */
+/* Of one with this rank on every matrix of the model but for the experts', in 16 bits. */
 static uint64_t full_bytes(const config *c, uint32_t rank)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < c->n_layers; i++)
         for (int t = 0; t < LORA_TARGETS; t++) {
             uint32_t in, out;
-            if (!adapter_layer_has(c, i, (lora_target)t)) continue;
+            if (t >= LORA_EXPERT_GATE || !adapter_layer_has(c, i, (lora_target)t)) continue;
             adapter_target_size(c, (lora_target)t, &in, &out);
             sum += ((uint64_t)in + out) * rank * sizeof(uint16_t);
         }
@@ -107,6 +107,10 @@ static uint64_t full_bytes(const config *c, uint32_t rank)
 static lora_limits limits_of(const config *c, uint32_t max_rank, uint32_t max_rows)
 {
     lora_limits l = {.max_rows = max_rows, .max_rank = max_rank};
+    if (c->is_moe) {
+        l.per_token = c->n_experts_per_token;
+        l.slot_out  = c->hidden_size > c->moe_intermediate_size ? c->hidden_size : c->moe_intermediate_size;
+    }
     for (int t = 0; t < LORA_TARGETS; t++) {
         uint32_t in, out;
         adapter_target_size(c, (lora_target)t, &in, &out);
@@ -160,14 +164,20 @@ weir_status adapters_plan(adapter_room *out, const weir_engine_options *o, const
     return WEIR_OK;
 }
 
+/* Rows of one run at most, or slots of the experts. */
+static uint32_t most_scaled(const lora_limits *l)
+{
+    return l->max_rows * (l->per_token > 1 ? l->per_token : 1);
+}
+
 uint64_t adapters_bytes(const adapter_room *r, uint32_t n_layers)
 {
     if (r->slots == 0) return 0;
-    const uint64_t max_rows = r->limits.max_rows, rows = WEIR_MAX_ADAPTERS * max_rows;
+    const uint64_t rows = (uint64_t)WEIR_MAX_ADAPTERS * r->limits.max_rows, scaled = most_scaled(&r->limits);
     const uint64_t slot = sizeof(weir_adapter *) + sizeof(uint32_t) + sizeof(lora) +
                           WEIR_MAX_ADAPTERS * sizeof(lora_run) + n_layers * sizeof(lora_pair[LORA_TARGETS]);
     return r->bytes + lora_work_bytes(&r->limits) + rows * (sizeof(uint32_t) + sizeof(float)) +
-           max_rows * sizeof(float) + r->slots * slot;
+           scaled * (sizeof(float) + sizeof(uint32_t)) + r->slots * slot;
 }
 
 static weir_status add(adapter_bank *b, kernels *k, uint32_t slot, const weir_adapter *a, weir_error *err)
@@ -186,13 +196,13 @@ weir_status adapters_open(adapter_bank *b, kernels *k, const adapter_room *r, we
     b->users  = mem_zalloc(n, sizeof *b->users);
     b->loras  = mem_zalloc(n, sizeof *b->loras);
     b->runs   = mem_alloc(WEIR_MAX_ADAPTERS * n, sizeof *b->runs);
-    b->rows   = mem_alloc(rows, sizeof *b->rows);
-    b->scales = mem_alloc(rows + r->limits.max_rows, sizeof *b->scales);
+    b->rows   = mem_alloc(rows + most_scaled(&r->limits), sizeof *b->rows);
+    b->scales = mem_alloc(rows + most_scaled(&r->limits), sizeof *b->scales);
     if (b->of == NULL || b->users == NULL || b->loras == NULL || b->runs == NULL || b->rows == NULL ||
         b->scales == NULL)
         return status_fail(err, WEIR_NO_MEMORY, "adapters: out of memory");
     b->n    = r->slots;
-    b->step = (lora_step){.runs = b->runs, .scales = b->scales + rows};
+    b->step = (lora_step){.runs = b->runs, .scales = b->scales + rows, .slots = b->rows + rows};
     for (uint32_t i = 0; i < r->n; i++) TRY(add(b, k, i, r->list[i], err));
     b->room.list = NULL; /* the caller's, who may be done with it */
     return WEIR_OK;

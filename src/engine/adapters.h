@@ -44,8 +44,8 @@ typedef struct adapter_bank {
     uint32_t            *users;  /* [n] sequences and requests that chose it */
     lora                *loras;  /* [n] */
     lora_run            *runs;   /* [WEIR_MAX_ADAPTERS * n] */
-    uint32_t            *rows;   /* [WEIR_MAX_ADAPTERS * max_rows] */
-    float               *scales; /* the same, and max_rows more for lora_step */
+    uint32_t            *rows;   /* [WEIR_MAX_ADAPTERS * max_rows], and room for the lists of lora_step */
+    float               *scales; /* the same */
     lora_step            step;
 } adapter_bank;
 

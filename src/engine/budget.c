@@ -195,13 +195,15 @@ k_limits plan_kernel_limits(const plan *p, uint32_t max_positions, const double 
     const uint32_t      inputs[] = {c->intermediate_size, c->shared_size, c->delta.value_heads * c->delta.value_dim,
                                     c->attention.heads * c->attention.head_dim, c->mtp ? 2 * c->hidden_size : 0};
     cols                         = p->adapters.limits.max_rank > cols ? p->adapters.limits.max_rank : cols;
+    const uint32_t rank          = p->adapters.limits.max_rank;
+    const uint32_t expert_cols   = c->n_experts > 0 && rank > c->expert_size ? rank : c->expert_size;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) cols = inputs[i] > cols ? inputs[i] : cols;
     return (k_limits){.max_rows          = plan_work_limits(p).max_rows,
                       .max_cols          = cols,
                       .max_positions     = max_positions,
                       .experts           = c->n_experts,
                       .experts_per_token = c->experts_per_token,
-                      .expert_cols       = c->expert_size,
+                      .expert_cols       = expert_cols,
                       .attention         = c->attention,
                       .delta             = c->delta,
                       .inv_freq          = inv_freq,

@@ -35,7 +35,7 @@ static bool target_of(const merging *m, const checkpoint_tensor *t, uint32_t *nu
     if (t->part != CHECKPOINT_TRUNK || n <= s || strcmp(t->name + n - s, suffix) != 0) return false;
     char      *name  = mem_strndup(t->name, n - s);
     const bool found = name != NULL && adapter_find_module(&module, checkpoint_config(m->c), name, NULL) == WEIR_OK &&
-                       module.n_parts == 1;
+                       module.n_parts == 1 && module.expert == ADAPTER_NONE;
     mem_free(name);
     if (!found) return false;
     *number = module.layer;

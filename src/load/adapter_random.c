@@ -34,13 +34,22 @@ static bool add_pair(adapter *a, const config *c, uint32_t number, lora_target t
     adapter_pair *p = &a->pairs[a->n++];
     *p = (adapter_pair){.layer = number, .target = target, .rank = rank, .scale = 1.0, .a_type = type, .b_type = type};
     adapter_target_size(c, target, &p->in, &p->out);
-    const uint64_t n_a = (uint64_t)rank * p->in, n_b = (uint64_t)p->out * rank;
+    p->mats            = adapter_target_mats(c, target);
+    const uint64_t n_a = (uint64_t)p->mats * rank * p->in, n_b = (uint64_t)p->mats * p->out * rank;
     p->a = random_matrix(seed, n_a, type);
     p->b = random_matrix(seed, n_b, type);
     a->bytes += (n_a + n_b) * dtype_table[type].bytes;
     a->max_in  = p->in > a->max_in ? p->in : a->max_in;
     a->max_out = p->out > a->max_out ? p->out : a->max_out;
     return p->a != NULL && p->b != NULL;
+}
+
+/* Is it one of the experts', and all of these together more than is worth checking with? */
+static bool too_large(const config *c, lora_target target, uint32_t rank)
+{
+    static const uint64_t most = 64 << 20;
+    const uint64_t        each = (uint64_t)rank * (c->hidden_size + c->moe_intermediate_size) * sizeof(float);
+    return target >= LORA_EXPERT_GATE && 3 * each * c->n_experts * c->n_layers > most;
 }
 
 weir_status adapter_random(adapter **out, const config *c, uint32_t rank, dtype type, uint64_t seed, weir_error *err)
@@ -56,7 +65,8 @@ weir_status adapter_random(adapter **out, const config *c, uint32_t rank, dtype 
     ok          = a->path != NULL && a->pairs != NULL;
     for (uint32_t i = 0; i < c->n_layers; i++)
         for (int t = 0; t < LORA_TARGETS && ok; t++)
-            if (adapter_layer_has(c, i, (lora_target)t)) ok = add_pair(a, c, i, (lora_target)t, rank, type, &seed);
+            if (adapter_layer_has(c, i, (lora_target)t) && !too_large(c, (lora_target)t, rank))
+                ok = add_pair(a, c, i, (lora_target)t, rank, type, &seed);
     if (ok)
         *out = a;
     else
