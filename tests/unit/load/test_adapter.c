@@ -359,18 +359,6 @@ static void test_orientation(void **unused)
 
 /* ---- experts ---- */
 
-/* The small model with three experts of 3, two for a token. */
-static config moe_small(void)
-{
-    config c                   = adapter_config_small();
-    c.is_moe                   = true;
-    c.n_experts                = 3;
-    c.n_experts_per_token      = 2;
-    c.moe_intermediate_size    = 3;
-    c.shared_intermediate_size = 3;
-    return c;
-}
-
 #define STACK "language_model.model.layers.1.mlp.switch_mlp.up_proj"
 #define EXPERT(e) "base_model.model.model.layers.1.mlp.experts." e ".up_proj"
 
@@ -442,7 +430,7 @@ static void check_experts(const adapter *a, const float *expected)
 static void test_experts(void **unused)
 {
     (void)unused;
-    const config c = moe_small();
+    const config c = adapter_config_moe();
     made_tensors t;
     weir_error   err;
     adapter     *a;
@@ -469,7 +457,7 @@ static void test_experts(void **unused)
 
 static void check_experts_refused(made_tensors *t, weir_status st, const char *says)
 {
-    const config c = moe_small();
+    const config c = adapter_config_moe();
     weir_error   err;
     adapter     *a;
     check_failure(open_made(&a, t, "adapter_model.safetensors", PEFT, &c, &err), st, &err, says,
