@@ -21,8 +21,8 @@ typedef struct weir_adapter weir_adapter;
  *
  * On WEIR_OK the caller owns *out and releases it with weir_adapter_close().  Nothing is left
  * out silently: WEIR_FORMAT names the file and tensor that do not fit the model,
- * WEIR_UNSUPPORTED what is not implemented (DoRA, biases, modules_to_save, embeddings,
- * experts, ...). */
+ * WEIR_UNSUPPORTED what is not implemented (DoRA, biases, modules_to_save, embeddings, ...).
+ * One that would change nothing opens, and the log says so. */
 WEIR_API weir_status weir_adapter_open(weir_adapter **out, const weir_model *m, const char *dir, weir_error *err);
 WEIR_API void        weir_adapter_close(weir_adapter *a); /* NULL is allowed */
 

@@ -3,7 +3,7 @@
  * A step may have rows of sequences with different adapters, with several, and with none.
  * The base linear runs over all rows as ever; then each adapter's rows are gathered, run
  * through A and B as through any other linear, and added.  So a row's bits depend on its own
- * adapters and their order alone, and rows without one cost nothing. */
+ * adapters and their order alone, and rows without one cost nothing (but for experts: below). */
 #ifndef MODEL_LORA_H
 #define MODEL_LORA_H
 

@@ -212,7 +212,7 @@ void __wrap_lora_add(const lora_step *s, const lora_work *w, kernels *k, uint32_
 {
     for (uint32_t i = 0; s != NULL && i < s->n_runs; i++) {
         if (of_runs == HARM_RUNS && s->runs[i].rows[0] > 0) continue;
-        const lora_step one = {1, &s->runs[i], s->scales};
+        const lora_step one = {1, &s->runs[i], s->scales, s->slots};
         __real_lora_add(&one, w, k, number, x, jobs, targets, n_jobs);
     }
 }
