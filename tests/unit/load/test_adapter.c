@@ -377,7 +377,7 @@ static void put_expert(made_tensors *t, const char *a, const char *b, const char
     put_f32(t, b, b_shape, stack_b + 6, 3 * rank);
 }
 
-/* Of two rows the second has the adapter; it goes to experts 2 and 1, the first to 0 and 1. */
+/* Of three rows the first and the last have the adapter; they go to experts 0 and 1, and 2 and 1. */
 static void check_experts(const adapter *a, const float *expected)
 {
     kernels       *k;
@@ -385,40 +385,42 @@ static void check_experts(const adapter *a, const float *expected)
     lora           l;
     lora_work      w;
     k_buf         *x, *y, *logits;
-    const float    in[] = {9, 9, 1, 2}, scores[] = {3, 2, 1, 1, 2, 3};
-    float          out[4 * 3], scales[4], base[4 * 3];
-    uint32_t       slots[4];
+    const float    in[] = {1, 2, 9, 9, 1, 2}, scores[] = {3, 2, 1, 3, 2, 1, 1, 2, 3};
+    float          out[6 * 3], scales[6], base[6 * 3];
+    uint32_t       slots[6];
     const double   inv_freq[1] = {1.0};
-    const k_limits limits      = {.max_rows          = 2,
+    const k_limits limits      = {.max_rows          = 3,
                                   .max_cols          = 3,
-                                  .max_positions     = 2,
+                                  .max_positions     = 3,
                                   .experts           = 3,
                                   .experts_per_token = 2,
                                   .expert_cols       = 3,
                                   .attention         = {1, 1, 2, 2, 1e-6f},
                                   .delta             = {1, 1, 1, 1, 4, false},
                                   .inv_freq          = inv_freq};
-    const k_span   span        = {.n = 2};
+    const k_span   span        = {.n = 3};
     assert_int_equal(kernels_open(&k, "cpu", 1, "scalar", &err), WEIR_OK);
     assert_int_equal(k->reserve(k, &limits, &err), WEIR_OK);
     assert_int_equal(load_lora(&l, k, a, &err), WEIR_OK);
-    assert_int_equal(lora_work_new(&w, k, &(lora_limits){2, a->max_in, a->max_out, a->max_rank, 2, 3}, &err), WEIR_OK);
+    assert_int_equal(lora_work_new(&w, k, &(lora_limits){3, a->max_in, a->max_out, a->max_rank, 2, 3}, &err), WEIR_OK);
     assert_int_equal(k->buf_new(k, sizeof in, &x, &err), WEIR_OK);
     assert_int_equal(k->buf_new(k, sizeof base, &y, &err), WEIR_OK);
     assert_int_equal(k->buf_new(k, sizeof scores, &logits, &err), WEIR_OK);
-    for (int i = 0; i < 12; i++) base[i] = 1;
+    for (int i = 0; i < 18; i++) base[i] = 1;
     k->buf_write(k, x, 0, in, sizeof in);
     k->buf_write(k, y, 0, base, sizeof base);
     k->buf_write(k, logits, 0, scores, sizeof scores);
-    k->begin(k, &(k_step){.n_rows = 2, .n_spans = 1, .ids = (const uint32_t[]){0, 1}, .spans = &span});
+    k->begin(k, &(k_step){.n_rows = 3, .n_spans = 1, .ids = (const uint32_t[]){0, 1, 2}, .spans = &span});
     k->route(k, logits);
-    const lora_run run = {.adapter = &l, .n = 1, .rows = (const uint32_t[]){1}, .scales = (const float[]){1.0f}};
+    const lora_run run = {
+        .adapter = &l, .n = 2, .rows = (const uint32_t[]){0, 2}, .scales = (const float[]){1.0f, 1.0f}};
     lora_add_experts(&(lora_step){1, &run, scales, slots}, &w, k, 1, x, false, &(k_linear_job){NULL, y},
                      (const lora_target[]){LORA_EXPERT_UP}, 1);
     assert_int_equal(k->finish(k, &err), WEIR_OK);
     k->buf_read(k, y, 0, out, sizeof out);
-    assert_memory_equal(out, base, 6 * sizeof *out); /* the first row's slots */
-    assert_memory_equal(out + 6, expected, 6 * sizeof *out);
+    assert_memory_equal(out + 6, base, 6 * sizeof *out); /* the slots of the row between */
+    assert_memory_equal(out, expected, 6 * sizeof *out);
+    assert_memory_equal(out + 12, expected + 6, 6 * sizeof *out);
     k->buf_free(k, x);
     k->buf_free(k, y);
     k->buf_free(k, logits);
@@ -434,8 +436,9 @@ static void test_experts(void **unused)
     made_tensors t;
     weir_error   err;
     adapter     *a;
-    /* Expert 2: 20 * (2, -1, 4) * (1 + 0.5 * 2); expert 1: 20 * (2, 2, 2) * (3 + 4 * 2). */
-    const float from_stack[] = {81, -39, 161, 441, 441, 441}, from_one[] = {81, -39, 161, 1, 1, 1};
+    /* Expert 0: 20 * (1, 1, 1) * (1 + 2 * 2); 1: 20 * (2, 2, 2) * (3 + 4 * 2); 2: 20 * (2, -1, 4) * (1 + 0.5 * 2). */
+    const float from_stack[] = {101, 101, 101, 441, 441, 441, 81, -39, 161, 441, 441, 441};
+    const float from_one[]   = {1, 1, 1, 1, 1, 1, 81, -39, 161, 1, 1, 1};
     made_begin(&t);
     put_stack(&t, "[3, 1, 2]", "[3, 3, 1]");
     if (open_made(&a, &t, "adapters.safetensors", MLX, &c, &err) != WEIR_OK) fail_msg("%s", err.text);
