@@ -185,24 +185,36 @@ static weir_status read_folder(char ***models, size_t *n, const char *dir)
     return st;
 }
 
+/* Is it another model than the one before? */
+static bool is_another(char *const *models, size_t i)
+{
+    return i == 0 || strcmp(models[i], models[i - 1]) != 0;
+}
+
+static weir_status several(const char *dir, char *const *models, size_t n, size_t different, weir_error *err)
+{
+    str    names;
+    size_t named = 0;
+    str_init(&names, MAX_PATH);
+    for (size_t i = 0; i < n && named < NAMED; i++)
+        if (is_another(models, i)) str_printf(&names, "%s%.120s", named++ > 0 ? ", " : "", models[i]);
+    weir_status st = str_status(&names, dir, err);
+    if (st == WEIR_OK)
+        st = status_fail(err, WEIR_FORMAT, "%s: expected one model, found %zu: %s%s", dir, different, names.data,
+                         different > NAMED ? ", ..." : "");
+    str_free(&names);
+    return st;
+}
+
 /* The path of the one model among the sorted names. */
 static weir_status take_one(char **out, const char *dir, char *const *models, size_t n, weir_error *err)
 {
-    str    names;
     size_t different = 0;
-    str_init(&names, MAX_PATH);
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0 && strcmp(models[i], models[i - 1]) == 0) continue;
-        if (different++ < NAMED) str_printf(&names, "%s%.120s", different > 1 ? ", " : "", models[i]);
-    }
-    weir_status st = WEIR_OK;
-    if (different > 1)
-        st = status_fail(err, WEIR_FORMAT, "%s: expected one model, found %zu: %s%s", dir, different, names.data,
-                         different > NAMED ? ", ..." : "");
-    if (different == 1) *out = path_join(dir, models[0]);
-    if (different == 1 && *out == NULL) st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
-    str_free(&names);
-    return st;
+    for (size_t i = 0; i < n; i++) different += is_another(models, i);
+    if (different == 0) return WEIR_OK;
+    if (different > 1) return several(dir, models, n, different, err);
+    *out = path_join(dir, models[0]);
+    return *out != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
 }
 
 weir_status gguf_set_in_folder(char **out, const char *dir, weir_error *err)
@@ -211,8 +223,9 @@ weir_status gguf_set_in_folder(char **out, const char *dir, weir_error *err)
     size_t n      = 0;
     *out          = NULL;
     if (!file_is_dir(dir)) return WEIR_OK;
-    char      *path = path_join(dir, "config.json");
-    const bool safe = path != NULL && file_exists(path); /* its weights are safetensors */
+    char *path = path_join(dir, "config.json");
+    if (path == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+    const bool safe = file_exists(path); /* its weights are safetensors */
     mem_free(path);
     if (safe) return WEIR_OK;
     weir_status st = read_folder(&models, &n, dir);

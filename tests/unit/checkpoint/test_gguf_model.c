@@ -532,6 +532,31 @@ static void a_folder_of_one_file_opens(void **state)
     str_free(&file);
 }
 
+/* Each allocation fails once: it is said, and nothing leaks. */
+static void a_folder_without_memory(void **state)
+{
+    (void)state;
+    char       *dir = made_dir();
+    str         file;
+    checkpoint *c;
+    weir_error  err;
+    weir_status st = WEIR_NO_MEMORY;
+    make_model(&file, "qwen35", &(change){0});
+    made_file(dir, "m-00002-of-00002.gguf", file.data, file.len);
+    made_file(dir, "m-00001-of-00002.gguf", file.data, file.len);
+    uint64_t n = 0;
+    while (st == WEIR_NO_MEMORY) {
+        mem_fail_at(++n);
+        st = checkpoint_open(&c, dir, &err);
+        mem_fail_at(0);
+    }
+    if (st != WEIR_OK) fail_msg("allocation %llu: %s", (unsigned long long)n, err.text);
+    assert_true(n > 10); /* or the hook does nothing */
+    checkpoint_close(c);
+    str_free(&file);
+    made_remove(dir);
+}
+
 /* A name that is ours becomes the file's, for messages: there and back for all that are known. */
 static void names_become_the_files(void **state)
 {
@@ -579,6 +604,7 @@ int main(void)
         cmocka_unit_test(a_head_without_a_norm_has_the_trunks),
         cmocka_unit_test(split_files_belong_together),
         cmocka_unit_test(a_folder_of_one_file_opens),
+        cmocka_unit_test(a_folder_without_memory),
         cmocka_unit_test(names_become_the_files),
     };
     return cmocka_run_group_tests_name("gguf model", tests, NULL, NULL);
