@@ -1,9 +1,9 @@
 /* include/weir/adapter.h - LoRA adapters: small additions to a model's matrices.
  *
  * An adapter adds s * B (A x) to some linears of the model, y = W x.  An engine knows the
- * adapters that its options list; every request and every sequence chooses among them, one
- * or several with a scale each, and all share the engine's steps with those that chose none.
- * The result is the same bits as alone, and rows without an adapter cost nothing more.
+ * adapters that its options list, and those that come later (weir/engine.h); every request and every sequence chooses
+ * among them, one or several with a scale each, and all share the engine's steps with those that chose none. The result
+ * is the same bits as alone, and rows without an adapter cost nothing more.
  *
  * What is read under one choice is never taken for another: the prefix cache, its folder on
  * disk and saved sequences tell adapters apart by their content, scales and order. */
@@ -21,8 +21,8 @@ typedef struct weir_adapter weir_adapter;
  *
  * On WEIR_OK the caller owns *out and releases it with weir_adapter_close().  Nothing is left
  * out silently: WEIR_FORMAT names the file and tensor that do not fit the model,
- * WEIR_UNSUPPORTED what is not implemented (DoRA, biases, modules_to_save, embeddings,
- * experts, ...). */
+ * WEIR_UNSUPPORTED what is not implemented (DoRA, biases, modules_to_save, embeddings, ...).
+ * One that would change nothing opens, and the log says so. */
 WEIR_API weir_status weir_adapter_open(weir_adapter **out, const weir_model *m, const char *dir, weir_error *err);
 WEIR_API void        weir_adapter_close(weir_adapter *a); /* NULL is allowed */
 

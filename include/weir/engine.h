@@ -45,6 +45,12 @@ typedef struct weir_engine_options {
     /* What sequences and requests may choose, n_adapters of them; each of this model, and must outlive the engine. */
     const weir_adapter *const *adapters;
     size_t                     n_adapters;
+    /* Memory for adapters that come later (weir_engine_add_adapter): how many at once with those listed (0:
+     * n_adapters), of which rank (0: 64), and how many bytes of matrices the later ones have together (0: as many as
+     * they take on every matrix of the model but for the experts', in 16 bits). */
+    uint32_t max_adapters;
+    uint32_t max_adapter_rank;
+    uint64_t adapter_memory;
 } weir_engine_options;
 
 #define WEIR_CACHE_AUTO UINT64_MAX
@@ -63,6 +69,18 @@ WEIR_API weir_status weir_engine_open(weir_engine **out, const weir_model *m, co
 
 /* Releases the engine.  NULL is allowed.  No sequence of it may be left, nor a request. */
 WEIR_API void weir_engine_close(weir_engine *e);
+
+/* Adds an adapter of the engine's model, which sequences and requests that begin afterwards may
+ * choose, or takes one away, between steps: requests that are under way go on.  An adapter must outlive its time in the
+ * engine.  What it gives are the same bits as if it had been listed in the options.
+ *
+ * Adding fails with WEIR_INVALID for an adapter of another model, one that the engine has
+ * and one of a higher rank than max_adapter_rank, and with WEIR_NO_MEMORY when max_adapters or
+ * the memory for them are used up; removing with WEIR_INVALID for one that the engine does not have,
+ * and while a sequence or a request that is not done has it.  Both do nothing then.  What the prefix
+ * cache holds stays, and serves when the same adapter comes again. */
+WEIR_API weir_status weir_engine_add_adapter(weir_engine *e, const weir_adapter *a, weir_error *err);
+WEIR_API weir_status weir_engine_remove_adapter(weir_engine *e, const weir_adapter *a, weir_error *err);
 
 typedef struct weir_engine_info {
     const char *device, *isa; /* static strings */
@@ -86,7 +104,7 @@ typedef struct weir_fit {
     uint64_t cache_bytes;              /* what the prefix cache takes of cache_memory */
     uint64_t workspace_bytes;          /* of a step, and of cache_dir: its entries and what waits to be written */
     uint64_t draft_bytes;              /* the draft model with its caches, or the index of "ngram" */
-    uint64_t adapter_bytes;            /* adapters, and the workspace that they need */
+    uint64_t adapter_bytes;            /* adapters, memory for later ones, and the workspace that they need */
     uint64_t total_bytes; /* weights + workspace + cache + drafts + adapters + (kv + 4) * pool_context + max_sequences *
                              state; 4: the token ids.  Positions before kv_start count max_sequences * kv_start_bytes in
                              place of kv */

@@ -41,6 +41,7 @@ typedef struct weir_model_info {
     uint32_t    n_experts, experts_per_token; /* 0 in dense models */
     uint32_t    max_position;                 /* context length the checkpoint was made for */
     uint32_t    n_tensors;
+    uint32_t    n_formats;         /* that its weights are stored in */
     uint64_t    parameters;        /* of the text model, MTP apart */
     uint64_t    active_parameters; /* used for one token; equals parameters in dense models */
     uint64_t    weights_bytes;     /* of the text model as stored */
@@ -50,6 +51,17 @@ typedef struct weir_model_info {
 
 /* Fills *out.  Any thread. */
 WEIR_API void weir_model_get_info(const weir_model *m, weir_model_info *out);
+
+/* What is stored in one format: weights with their scales, of the trunk and the head. */
+typedef struct weir_format_share {
+    const char *format; /* "bf16", "affine4 g64", "mxfp4", ...; "other": what a long list has no room for */
+    uint64_t    bytes;
+    uint32_t    n_weights; /* matrices and vectors */
+} weir_format_share;
+
+/* The i-th of n_formats, the one with the most bytes first; all together have weights_bytes.
+ * WEIR_INVALID when there is none. */
+WEIR_API weir_status weir_model_get_format(const weir_model *m, uint32_t i, weir_format_share *out);
 
 /* One tensor of the checkpoint. */
 typedef struct weir_tensor_info {

@@ -21,7 +21,7 @@ WEIR_API void        weir_sequence_free(weir_sequence *s); /* NULL is allowed */
 
 /* Chooses the adapters of an empty sequence, n of the engine's (0: none, as in a new one); they
  * stay over weir_sequence_reset, and a fork has the same.  WEIR_INVALID: a sequence that has read
- * something, more than WEIR_MAX_ADAPTERS, or one that the engine does not know. */
+ * something, more than WEIR_MAX_ADAPTERS, or one that the engine does not have. */
 WEIR_API weir_status weir_sequence_set_adapters(weir_sequence *s, const weir_adapter_choice *adapters, size_t n,
                                                 weir_error *err);
 

@@ -9,6 +9,7 @@
 #include "checkpoint/shards.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,8 +234,20 @@ static weir_status open_shards(checkpoint *c, weir_error *err)
     return convention_detect(&c->convention, c, err);
 }
 
+/* A folder may stand for the one GGUF file in it. */
+static weir_status find_gguf(checkpoint *c, weir_error *err)
+{
+    char *file;
+    TRY(gguf_set_in_folder(&file, c->path, err));
+    if (file == NULL) return WEIR_OK;
+    mem_free(c->path);
+    c->path = file;
+    return WEIR_OK;
+}
+
 static weir_status open_parts(checkpoint *c, weir_error *err)
 {
+    TRY(find_gguf(c, err));
     TRY(gguf_recognise(c->path) ? open_gguf(c, err) : open_shards(c, err));
     skip_unwanted(c);
     return WEIR_OK;
@@ -392,14 +405,28 @@ static const char *part_prefix(checkpoint_part part)
     return part == CHECKPOINT_MTP ? "mtp." : part == CHECKPOINT_VISION ? "visual." : "";
 }
 
+void checkpoint_spell(const checkpoint *c, checkpoint_part part, const char *name, char *out, size_t size)
+{
+    char raw[GGUF_MAX_CANONICAL];
+    if (c->gguf.n != 0 && gguf_raw(part, name, c->cfg.n_layers, raw))
+        (void)snprintf(out, size, "%s (%s%s)", raw, part_prefix(part), name);
+    else
+        (void)snprintf(out, size, "%s%s", part_prefix(part), name);
+}
+
+static weir_status missing(const checkpoint *c, checkpoint_part part, const char *name, weir_error *err)
+{
+    char spelled[CHECKPOINT_MAX_SPELLED];
+    checkpoint_spell(c, part, name, spelled, sizeof spelled);
+    return status_fail(err, WEIR_FORMAT, "%s: %s: expected the tensor, found none", c->path, spelled);
+}
+
 weir_status checkpoint_require(const checkpoint *c, checkpoint_part part, const char *name, int rank,
                                const uint64_t *shape, const checkpoint_tensor **out, weir_error *err)
 {
     const checkpoint_tensor *t = checkpoint_find(c, part, name);
     *out                       = NULL;
-    if (t == NULL)
-        return status_fail(err, WEIR_FORMAT, "%s: %s%s: expected the tensor, found none", c->path, part_prefix(part),
-                           name);
+    if (t == NULL) return missing(c, part, name, err);
     if (t->type == DTYPE_COUNT)
         return status_fail(err, WEIR_UNSUPPORTED, "%s: %s: dtype: expected %s, found %s", t->file, t->raw_name,
                            c->gguf.n != 0 ? gguf_usable_types() : "a known type", t->type_name);

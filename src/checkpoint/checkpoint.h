@@ -58,7 +58,8 @@ typedef struct checkpoint_convention {
 typedef struct checkpoint checkpoint;
 
 /* Opens `path`: a directory, one .safetensors file beside its config.json, or
- * a GGUF file (any one of a split model's), which needs nothing beside it.
+ * a GGUF file (any one of a split model's), which needs nothing beside it; a directory
+ * without config.json that holds one model as GGUF stands for that.
  * On failure *out is NULL and err names file, tensor, expected and found. */
 weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err);
 
@@ -89,6 +90,11 @@ const checkpoint_tensor *checkpoint_find(const checkpoint *c, checkpoint_part pa
  * shape than the given one is a failure.  rank < 0: any shape. */
 weir_status checkpoint_require(const checkpoint *c, checkpoint_part part, const char *name, int rank,
                                const uint64_t *shape, const checkpoint_tensor **out, weir_error *err);
+
+/* What to call a tensor in a message, there or not: its name, with the part's prefix; of a GGUF
+ * checkpoint the file's name first.  CHECKPOINT_MAX_SPELLED bytes are enough for the model's. */
+enum { CHECKPOINT_MAX_SPELLED = 320 };
+void checkpoint_spell(const checkpoint *c, checkpoint_part part, const char *name, char *out, size_t size);
 
 /* All tensors, sorted by part and name. */
 size_t                   checkpoint_count(const checkpoint *c);

@@ -19,6 +19,9 @@ enum { GGUF_MAX_CANONICAL = 128 };
  * n_layers: those of the trunk; blocks behind them are the MTP head's. */
 checkpoint_part gguf_canonical(const char *raw, uint32_t n_layers, char name[GGUF_MAX_CANONICAL]);
 
+/* The other way: the file's name of a canonical one; false for a name that the files do not have. */
+bool gguf_raw(checkpoint_part part, const char *name, uint32_t n_layers, char raw[GGUF_MAX_CANONICAL]);
+
 /* Brings a shape to the canonical one: [C, K] of conv1d to [C, 1, K], [h] of
  * the shared expert's gate to [1, h]. */
 void gguf_canonical_shape(checkpoint_tensor *t);

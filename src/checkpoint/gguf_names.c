@@ -96,6 +96,45 @@ checkpoint_part gguf_canonical(const char *raw, uint32_t n_layers, char name[GGU
     return keep(name, CHECKPOINT_TRUNK, raw);
 }
 
+static const char *look_back(const name_pair *table, size_t n, const char *canonical)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(table[i].canonical, canonical) == 0) return table[i].raw;
+    return NULL;
+}
+#define LOOK_BACK(table, name) look_back(table, sizeof(table) / sizeof((table)[0]), name)
+
+/* "layers.N.rest": N and rest; NULL for another form. */
+static const char *layer_of(const char *name, uint32_t *n)
+{
+    static const char prefix[] = "layers.";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return NULL;
+    char               *end;
+    const unsigned long v = strtoul(name + sizeof prefix - 1, &end, 10);
+    if (end == name + sizeof prefix - 1 || *end != '.' || v >= CONFIG_MAX_LAYERS) return NULL;
+    *n = (uint32_t)v;
+    return end + 1;
+}
+
+bool gguf_raw(checkpoint_part part, const char *name, uint32_t n_layers, char raw[GGUF_MAX_CANONICAL])
+{
+    static const name_pair trunk_names[] = {{"token_embd.weight", "embed_tokens.weight"},
+                                            {"output_norm.weight", "norm.weight"}};
+    static const name_pair head_names[]  = {{"output.weight", "lm_head.weight"}};
+    const bool             mtp           = part == CHECKPOINT_MTP;
+    uint32_t               n             = 0;
+    const char            *rest = layer_of(name, &n), *found = rest != NULL ? LOOK_BACK(block_names, rest) : NULL;
+    if (rest == NULL && mtp) found = LOOK_BACK(mtp_names, name);
+    if (found != NULL) {
+        (void)snprintf(raw, GGUF_MAX_CANONICAL, "blk.%u.%s", mtp ? n_layers + n : n, found);
+        return true;
+    }
+    if (part == CHECKPOINT_TRUNK) found = LOOK_BACK(trunk_names, name);
+    if (part == CHECKPOINT_HEAD) found = LOOK_BACK(head_names, name);
+    if (found != NULL) (void)snprintf(raw, GGUF_MAX_CANONICAL, "%s", found);
+    return found != NULL;
+}
+
 static bool ends_in(const char *s, const char *tail)
 {
     const size_t n = strlen(s), m = strlen(tail);

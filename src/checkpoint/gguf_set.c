@@ -9,11 +9,13 @@
 #include "base/str.h"
 #include "checkpoint/shards.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILES = 10000, MAX_PATH = 4096 };
+enum { MAX_FILES = 10000, MAX_PATH = 4096, NAMED = 8 };
 
 static const char suffix[] = ".gguf";
 
@@ -133,6 +135,103 @@ weir_status gguf_set_open_mtp(gguf_set *out, const char *path, weir_error *err)
         if (st == WEIR_OK) st = gguf_set_open(out, file.data, err);
     }
     str_free(&file);
+    return st;
+}
+
+/* ---- a folder ---- */
+
+/* Is it a GGUF file by its name, and not one that goes beside a model? */
+static bool is_model(const char *name)
+{
+    const size_t n = strlen(name), s = sizeof suffix - 1;
+    if (name[0] == '.' || n <= s || strcmp(name + n - s, suffix) != 0) return false;
+    return strncmp(name, "mtp-", 4) != 0 && strncmp(name, "mmproj", 6) != 0;
+}
+
+/* The file that stands for the model of `name`: of a split one the first.  mem_free. */
+static char *model_of(const char *name)
+{
+    unsigned     number, count;
+    const size_t n     = split_name(name, &number, &count);
+    char        *model = mem_strdup(name);
+    if (n > 0 && model != NULL) memcpy(model + n, "-00001", sizeof "-00001" - 1);
+    return model;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* One name for each file that is_model, sorted; the caller frees them. */
+static weir_status read_folder(char ***models, size_t *n, const char *dir)
+{
+    weir_status st = WEIR_OK;
+    DIR        *d  = opendir(dir);
+    if (d == NULL) return WEIR_OK; /* whoever looks next says why */
+    for (const struct dirent *e; st == WEIR_OK && *n < MAX_FILES && (e = readdir(d)) != NULL;) {
+        if (!is_model(e->d_name)) continue;
+        char *model = model_of(e->d_name), **more = mem_realloc(*models, *n + 1, sizeof **models);
+        if (more != NULL) *models = more;
+        if (more != NULL && model != NULL) {
+            more[(*n)++] = model;
+        } else {
+            mem_free(model);
+            st = WEIR_NO_MEMORY;
+        }
+    }
+    (void)closedir(d);
+    if (*n > 0) qsort(*models, *n, sizeof **models, by_name);
+    return st;
+}
+
+/* Is it another model than the one before? */
+static bool is_another(char *const *models, size_t i)
+{
+    return i == 0 || strcmp(models[i], models[i - 1]) != 0;
+}
+
+static weir_status several(const char *dir, char *const *models, size_t n, size_t different, weir_error *err)
+{
+    str    names;
+    size_t named = 0;
+    str_init(&names, MAX_PATH);
+    for (size_t i = 0; i < n && named < NAMED; i++)
+        if (is_another(models, i)) str_printf(&names, "%s%.120s", named++ > 0 ? ", " : "", models[i]);
+    weir_status st = str_status(&names, dir, err);
+    if (st == WEIR_OK)
+        st = status_fail(err, WEIR_FORMAT, "%s: expected one model, found %zu: %s%s", dir, different, names.data,
+                         different > NAMED ? ", ..." : "");
+    str_free(&names);
+    return st;
+}
+
+/* The path of the one model among the sorted names. */
+static weir_status take_one(char **out, const char *dir, char *const *models, size_t n, weir_error *err)
+{
+    size_t different = 0;
+    for (size_t i = 0; i < n; i++) different += is_another(models, i);
+    if (different == 0) return WEIR_OK;
+    if (different > 1) return several(dir, models, n, different, err);
+    *out = path_join(dir, models[0]);
+    return *out != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+}
+
+weir_status gguf_set_in_folder(char **out, const char *dir, weir_error *err)
+{
+    char **models = NULL;
+    size_t n      = 0;
+    *out          = NULL;
+    if (!file_is_dir(dir)) return WEIR_OK;
+    char *path = path_join(dir, "config.json");
+    if (path == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
+    const bool safe = file_exists(path); /* its weights are safetensors */
+    mem_free(path);
+    if (safe) return WEIR_OK;
+    weir_status st = read_folder(&models, &n, dir);
+    st = st == WEIR_OK ? take_one(out, dir, models, n, err) : status_fail(err, st, "%s: out of memory", dir);
+    for (size_t i = 0; i < n; i++) mem_free(models[i]);
+    mem_free(models);
     return st;
 }
 

@@ -22,6 +22,12 @@ void        gguf_set_close(gguf_set *s); /* all zero is allowed */
  * Leaves *out all zero when there is none, which is no failure. */
 weir_status gguf_set_open_mtp(gguf_set *out, const char *path, weir_error *err);
 
+/* Of a folder without config.json that holds one model as GGUF, *out is the path of its file (of a
+ * split model the first; mem_free); NULL when the folder is none such.  Heads (mtp-...) and
+ * vision towers (mmproj...) do not count.  WEIR_FORMAT lists the files where there are several
+ * models. */
+weir_status gguf_set_in_folder(char **out, const char *dir, weir_error *err);
+
 /* A tensor of any of the files, or NULL. */
 const gguf_tensor *gguf_set_find(const gguf_set *s, const char *name);
 

@@ -82,6 +82,8 @@ static weir_status submit(const race *r, uint32_t prompt, way w, lane *l, weir_e
     q.n_prompt                  = r->prompt_tokens;
     q.generate                  = &g;
     q.no_cache                  = true;
+    q.adapters                  = r->s->choices;
+    q.n_adapters                = r->s->n_adapters;
     q.token                     = on_token;
     q.user                      = l;
     *l                          = (lane){.told = &r->told[prompt]};

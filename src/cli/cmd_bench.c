@@ -36,7 +36,8 @@ static const arg_option text_options[] = {
 };
 static const arg_group        bench_group = ARG_GROUP("Options", bench_options);
 static const arg_group        text_group  = ARG_GROUP("Instead: what drafts bring", text_options);
-static const arg_group *const groups[]    = {&bench_group, &text_group, &options_drafts, &options_common, NULL};
+static const arg_group *const groups[]    = {&bench_group,    &text_group,     &options_adapters,
+                                             &options_drafts, &options_common, NULL};
 
 static const arg_numbers usual_batches = {{1, 2, 4, 8}, 4}, usual_windows = {{2, 4, 8}, 3};
 
@@ -159,7 +160,9 @@ static weir_status measure_work(session *s, const options *o, measure_plan *p, m
 
 static int measure(session *s, const options *o)
 {
-    measure_plan   p      = {.model = s->model, .repeats = o->runs, .threads = o->threads, .isa = o->isa};
+    measure_plan p        = {.model = s->model, .repeats = o->runs, .threads = o->threads, .isa = o->isa};
+    p.adapters            = s->choices;
+    p.n_adapters          = s->n_adapters;
     measure_report report = {0};
     measure_floor  floors;
     weir_error     err;
@@ -180,6 +183,7 @@ static int check(const options *o)
                          "--mtp-hidden need --text");
     if (o->text != NULL && (o->shape != NULL || o->depth != 0 || o->batches.n > 0 || o->window_sizes.n > 0))
         return cli_usage("bench: --text goes with none of --shape, --depth, --batch and --window");
+    if (o->shape != NULL && o->adapters.n > 0) return cli_usage("bench: --adapter needs a MODEL that it was made for");
     if (o->draft != NULL && strcmp(o->draft, "off") == 0)
         return cli_usage("bench: --draft: expected a source to compare with off, found \"off\"");
     return session_check_options(o, &err) == WEIR_OK ? CLI_OK : cli_usage("bench: %s", err.text);

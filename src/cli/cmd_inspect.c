@@ -53,6 +53,22 @@ static void list_counts(const weir_model_info *i, count out[N_COUNTS])
     for (size_t k = 0; k < N_COUNTS; k++) out[k] = all[k];
 }
 
+static double share_of(const weir_format_share *f, const weir_model_info *i)
+{
+    return i->weights_bytes > 0 ? (double)f->bytes / (double)i->weights_bytes : 0.0;
+}
+
+static json_t *formats_json(const weir_model *m, const weir_model_info *i)
+{
+    json_t           *list = json_array();
+    weir_format_share f;
+    for (uint32_t k = 0; k < i->n_formats && weir_model_get_format(m, k, &f) == WEIR_OK; k++)
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:I, s:f, s:I}", "format", f.format, "bytes", (json_int_t)f.bytes,
+                                              "share", share_of(&f, i), "weights", (json_int_t)f.n_weights));
+    return list;
+}
+
 static int print_json(const weir_model *m, const weir_model_info *i)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b}", "path", i->path, "model_type",
@@ -74,6 +90,8 @@ static int print_json(const weir_model *m, const weir_model_info *i)
     json_t         *list = json_array();
     for (size_t k = 0; k < n_eos; k++) (void)json_array_append_new(list, json_integer(eos[k]));
     (void)json_object_set_new(o, "eos_ids", list);
+
+    (void)json_object_set_new(o, "formats", formats_json(m, i));
 
     json_t          *tensors = json_array();
     weir_tensor_info t;
@@ -108,6 +126,15 @@ static void print_tensors(const weir_model *m, uint32_t n)
     }
 }
 
+/* One format needs no list. */
+static void print_formats(const weir_model *m, const weir_model_info *i)
+{
+    weir_format_share f;
+    for (uint32_t k = 0; i->n_formats > 1 && k < i->n_formats && weir_model_get_format(m, k, &f) == WEIR_OK; k++)
+        (void)printf("%-17s %-14s %5.1f %%, %.1f MB, %" PRIu32 " weights\n", k == 0 ? "formats" : "", f.format,
+                     share_of(&f, i) * 100.0, (double)f.bytes * 1e-6, f.n_weights);
+}
+
 static void print_summary(const weir_model *m, const weir_model_info *i)
 {
     weir_sampling_defaults d;
@@ -132,6 +159,7 @@ static void print_summary(const weir_model *m, const weir_model_info *i)
     (void)printf("context           %" PRIu32 " tokens\n", i->max_position);
     (void)printf("weights           %s, %.1f MB, %.1f MB read for a token\n", i->weight_format,
                  (double)i->weights_bytes * 1e-6, (double)i->bytes_per_token * 1e-6);
+    print_formats(m, i);
     (void)printf("layout            %s, %" PRIu32 " tensors\n", i->layout, i->n_tensors);
     (void)printf("parts             tokenizer %s, chat template %s, MTP %s, vision %s\n", yes_no(i->has_tokenizer),
                  yes_no(i->has_chat_template), yes_no(i->has_mtp), yes_no(i->has_vision));

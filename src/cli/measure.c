@@ -202,10 +202,18 @@ static weir_status measure_with(const measure_plan *p, weir_sequence *seq, measu
     return measure_decode(p, seq, 1, out, err);
 }
 
+static weir_status sequence_of(const measure_plan *p, weir_sequence **out, weir_error *err)
+{
+    TRY(weir_sequence_new(out, p->engine, err));
+    const weir_status st = weir_sequence_set_adapters(*out, p->adapters, p->n_adapters, err);
+    if (st != WEIR_OK) weir_sequence_free(*out);
+    return st;
+}
+
 weir_status measure_all(const measure_plan *p, measure_report *out, weir_error *err)
 {
     weir_sequence *seq;
-    TRY(weir_sequence_new(&seq, p->engine, err));
+    TRY(sequence_of(p, &seq, err));
     const weir_status st = measure_with(p, seq, out, err);
     weir_sequence_free(seq);
     return st;
@@ -214,7 +222,7 @@ weir_status measure_all(const measure_plan *p, measure_report *out, weir_error *
 weir_status measure_depth(const measure_plan *p, uint32_t depth, measure_report *out, weir_error *err)
 {
     weir_sequence *seq;
-    TRY(weir_sequence_new(&seq, p->engine, err));
+    TRY(sequence_of(p, &seq, err));
     const weir_status st = measure_decode(p, seq, depth, out, err);
     weir_sequence_free(seq);
     return st;

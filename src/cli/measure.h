@@ -37,15 +37,17 @@ typedef struct measure_floor {
 
 /* What to measure and what it costs at least. */
 typedef struct measure_plan {
-    const weir_model  *model;
-    weir_engine       *engine;
-    weir_fit           fit;
-    uint32_t           repeats;
-    const arg_numbers *batches, *windows; /* of measure_all; batch 1 is measured in any case */
-    uint64_t           start;             /* clock_ns, of the budget */
-    double             budget;            /* seconds; then the rest is cut short */
-    uint32_t           threads;           /* for the floors, as the engine has them */
-    const char        *isa;
+    const weir_model          *model;
+    weir_engine               *engine;
+    weir_fit                   fit;
+    uint32_t                   repeats;
+    const weir_adapter_choice *adapters; /* n_adapters of the engine's, for all sequences */
+    size_t                     n_adapters;
+    const arg_numbers         *batches, *windows; /* of measure_all; batch 1 is measured in any case */
+    uint64_t                   start;             /* clock_ns, of the budget */
+    double                     budget;            /* seconds; then the rest is cut short */
+    uint32_t                   threads;           /* for the floors, as the engine has them */
+    const char                *isa;
 } measure_plan;
 
 typedef struct measure_report {

@@ -2,6 +2,7 @@
 #include "convert/quantize.h"
 
 #include "base/mem.h"
+#include "checkpoint/companions.h"
 #include "convert/encode.h"
 #include "convert/side_files.h"
 #include "convert/target.h"
@@ -126,7 +127,7 @@ static weir_status write_sides(const conversion *c, const char *source, weir_err
     weir_status st = WEIR_OK;
     if (index == NULL || json == NULL) st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", c->target);
     if (st == WEIR_OK) st = side_index_write(&c->plan, index, err);
-    if (st == WEIR_OK) st = side_copy(source, c->target, err);
+    if (st == WEIR_OK) st = companions_copy(source, c->target, err);
     if (st == WEIR_OK) st = side_config_write(&c->config, &c->plan, &c->recipe, json, err);
     mem_free(index);
     mem_free(json);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16, MAX_COPY = 1 << 29 };
+enum { MAX_DEPTH = 16 };
 
 weir_status side_write(const char *path, const char *bytes, size_t n, weir_error *err)
 {
@@ -107,43 +107,5 @@ weir_status side_index_write(const plan *p, const char *path, weir_error *err)
                               (json_int_t)p->parameters, "weight_map", map);
     const weir_status st = write_json(index, JSON_INDENT(4) | JSON_SORT_KEYS, path, err);
     json_decref(index);
-    return st;
-}
-
-/* ---- copies ---- */
-
-static const char *const copied[] = {
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-    "merges.txt",
-    "added_tokens.json",
-    "tokenizer.model",
-    "chat_template.jinja",
-    "special_tokens_map.json",
-    "chat_template.json",
-    "processor_config.json",
-    "LICENSE",
-    "generation_config.json",
-    "preprocessor_config.json",
-    "video_preprocessor_config.json",
-    "kv_config.json",
-};
-
-weir_status side_copy(const char *source, const char *target, weir_error *err)
-{
-    weir_status st = WEIR_OK;
-    for (size_t i = 0; i < sizeof copied / sizeof *copied && st == WEIR_OK; i++) {
-        char  *from = path_join(source, copied[i]), *to = path_join(target, copied[i]), *text = NULL;
-        size_t n;
-        if (from == NULL || to == NULL)
-            st = status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", target);
-        else if (file_exists(from))
-            st = file_read(&text, &n, from, MAX_COPY, err);
-        if (text != NULL) st = side_write(to, text, n, err);
-        mem_free(text);
-        mem_free(from);
-        mem_free(to);
-    }
     return st;
 }

@@ -1,4 +1,4 @@
-/* convert/side_files.h - what a model directory holds beside its weights. */
+/* convert/side_files.h - what is written beside the weights (what is copied: checkpoint/companions.h). */
 #ifndef CONVERT_SIDE_FILES_H
 #define CONVERT_SIDE_FILES_H
 
@@ -15,9 +15,6 @@ weir_status side_config_write(const json_doc *doc, const plan *p, const recipe *
 
 /* model.safetensors.index.json. */
 weir_status side_index_write(const plan *p, const char *path, weir_error *err);
-
-/* Tokenizer, templates, generation and preprocessor configs, as far as they are there. */
-weir_status side_copy(const char *source, const char *target, weir_error *err);
 
 /* All bytes or none under that name. */
 weir_status side_write(const char *path, const char *bytes, size_t n, weir_error *err);

@@ -154,7 +154,6 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
         return status_fail(err, WEIR_INVALID, "cache_dir: needs a cache_memory that is not 0");
     if (p->opt.cache_disk == 0) p->opt.cache_disk = default_cache_disk;
     TRY(read_draft(p, m, err));
-    TRY(adapters_check(opt->adapters, opt->n_adapters, m, err));
     p->budget = opt->memory_limit != 0 ? opt->memory_limit : machine_memory();
     p->config = load_config(checkpoint_config(m->c), p->draft == DRAFT_MTP);
     TRY(read_kv(p, m, err));
@@ -163,6 +162,7 @@ weir_status plan_make(plan *p, const weir_model *m, const weir_engine_options *o
                            p->opt.kv_start);
     p->decode_rows = decode_rows_of(p->opt.max_sequences, p->opt.max_drafts);
     p->max_rows    = p->opt.chunk + p->decode_rows;
+    TRY(adapters_plan(&p->adapters, &p->opt, m, p->max_rows, err));
     size_state(p);
     return WEIR_OK;
 }
@@ -176,6 +176,9 @@ weir_status plan_drafter(plan *out, const plan *p, weir_error *err)
     o.max_drafts          = 0;
     o.adapters            = NULL;
     o.n_adapters          = 0;
+    o.max_adapters        = 0;
+    o.max_adapter_rank    = 0;
+    o.adapter_memory      = 0;
     o.cache_memory        = 0;
     o.cache_dir           = NULL;
     o.memory_limit        = UINT64_MAX; /* counted as a part of the whole */
@@ -191,15 +194,16 @@ k_limits plan_kernel_limits(const plan *p, uint32_t max_positions, const double 
     uint32_t            cols     = c->hidden_size;
     const uint32_t      inputs[] = {c->intermediate_size, c->shared_size, c->delta.value_heads * c->delta.value_dim,
                                     c->attention.heads * c->attention.head_dim, c->mtp ? 2 * c->hidden_size : 0};
-    const lora_limits   adapted  = adapters_limits(p->opt.adapters, p->opt.n_adapters, p->max_rows);
-    cols                         = adapted.max_rank > cols ? adapted.max_rank : cols;
+    cols                         = p->adapters.limits.max_rank > cols ? p->adapters.limits.max_rank : cols;
+    const uint32_t rank          = p->adapters.limits.max_rank;
+    const uint32_t expert_cols   = c->n_experts > 0 && rank > c->expert_size ? rank : c->expert_size;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) cols = inputs[i] > cols ? inputs[i] : cols;
     return (k_limits){.max_rows          = plan_work_limits(p).max_rows,
                       .max_cols          = cols,
                       .max_positions     = max_positions,
                       .experts           = c->n_experts,
                       .experts_per_token = c->experts_per_token,
-                      .expert_cols       = c->expert_size,
+                      .expert_cols       = expert_cols,
                       .attention         = c->attention,
                       .delta             = c->delta,
                       .inv_freq          = inv_freq,
@@ -266,7 +270,7 @@ static weir_status fit_at(plan *p, const weir_model *m, const kernels *k, uint32
     out->state_bytes_per_sequence = out->snapshot_bytes * (p->state.windows > 0 ? 2 : 1);
     out->workspace_bytes          = workspace_bytes(p, k, context);
     out->cache_bytes              = 0;
-    out->adapter_bytes            = adapters_bytes(p->opt.adapters, p->opt.n_adapters, p->max_rows);
+    out->adapter_bytes            = adapters_bytes(&p->adapters, checkpoint_config(m->c)->n_layers);
     TRY(draft_bytes(p, k, context, &out->draft_bytes, err));
     out->kv_start_bytes = mine * state_page_bytes_at(&p->state, 0);
     const uint64_t kv   = add64(mul64(late * K_PAGE, out->kv_bytes_per_token), mul64(n, out->kv_start_bytes));

@@ -13,6 +13,7 @@ typedef struct plan {
     draft_source        draft;
     kv_forms            kv; /* state.kv points into it: a plan is not copied */
     model_config        config;
+    adapter_room        adapters;
     state_limits        state;
     uint32_t            decode_rows; /* of a step: last tokens of replies and drafts */
     uint32_t            max_rows;    /* decode_rows + chunk */

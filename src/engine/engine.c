@@ -40,9 +40,8 @@ static weir_status build_backend(weir_engine *e, const plan *p, weir_error *err)
     TRY(load_model(&e->m, e->k, c, p->config.mtp, err));
     e->m.mtp_pre_norm = p->opt.mtp_pre_norm;
     TRY(work_new(&e->w, e->k, &p->config, &rows, err));
-    const lora_limits adapted = adapters_limits(p->opt.adapters, p->opt.n_adapters, p->max_rows);
-    TRY(lora_work_new(&e->w.adapted, e->k, &adapted, err));
-    return adapters_open(&e->adapters, e->k, p->opt.adapters, p->opt.n_adapters, p->max_rows, err);
+    TRY(lora_work_new(&e->w.adapted, e->k, &p->adapters.limits, err));
+    return adapters_open(&e->adapters, e->k, &p->adapters, err);
 }
 
 static weir_status open_cache(weir_engine *e, const plan *p, weir_error *err)

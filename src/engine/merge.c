@@ -4,8 +4,8 @@
  * adds to summed in double precision and rounded to their type.  One tensor at a time is in memory. */
 #include "base/file.h"
 #include "base/half.h"
-#include "base/map.h"
 #include "base/mem.h"
+#include "checkpoint/companions.h"
 #include "checkpoint/safetensors_write.h"
 #include "engine/engine_parts.h"
 #include "quant/dense.h"
@@ -35,7 +35,7 @@ static bool target_of(const merging *m, const checkpoint_tensor *t, uint32_t *nu
     if (t->part != CHECKPOINT_TRUNK || n <= s || strcmp(t->name + n - s, suffix) != 0) return false;
     char      *name  = mem_strndup(t->name, n - s);
     const bool found = name != NULL && adapter_find_module(&module, checkpoint_config(m->c), name, NULL) == WEIR_OK &&
-                       module.n_parts == 1;
+                       module.n_parts == 1 && module.expert == ADAPTER_NONE;
     mem_free(name);
     if (!found) return false;
     *number = module.layer;
@@ -212,60 +212,17 @@ static weir_status write_file(merging *m, const char *dir, weir_error *err)
     return st;
 }
 
-static weir_status copy_bytes(const char *from, const char *to, weir_error *err)
-{
-    file_map    map;
-    file_writer w;
-    if (!file_exists(from)) return WEIR_OK;
-    TRY(file_map_open(&map, from, err));
-    weir_status st = file_create(&w, to, err);
-    if (st == WEIR_OK) {
-        st = file_write(&w, map.data, map.size, err);
-        if (st == WEIR_OK)
-            st = file_commit(&w, err);
-        else
-            file_abandon(&w);
-    }
-    file_map_close(&map);
-    return st;
-}
-
-static weir_status copy_file(const char *from_dir, const char *to_dir, const char *name, weir_error *err)
-{
-    char             *from = path_join(from_dir, name), *to = path_join(to_dir, name);
-    const weir_status st = from != NULL && to != NULL ? copy_bytes(from, to, err)
-                                                      : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", to_dir);
-    mem_free(from);
-    mem_free(to);
-    return st;
-}
-
 /* What stands beside the weights; config.json makes it a checkpoint. */
 static weir_status copy_files(const checkpoint *c, const char *dir, weir_error *err)
 {
-    static const char *const names[] = {
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "vocab.json",
-        "merges.txt",
-        "chat_template.jinja",
-        "chat_template.json",
-        "processor_config.json",
-        "preprocessor_config.json",
-        "video_preprocessor_config.json",
-        "kv_config.json",
-        "config.json",
-    };
     const char *path     = checkpoint_path(c);
     const char *slash    = strrchr(path, '/');
     char       *from     = file_is_dir(path) ? mem_strdup(path)
                            : slash == NULL   ? mem_strdup(".")
                                              : mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
     weir_status st = from != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", dir);
-    for (size_t i = 0; i < sizeof names / sizeof *names && st == WEIR_OK; i++) st = copy_file(from, dir, names[i], err);
+    if (st == WEIR_OK) st = companions_copy(from, dir, err);
+    if (st == WEIR_OK) st = companion_copy(from, dir, "config.json", err);
     mem_free(from);
     return st;
 }

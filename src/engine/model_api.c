@@ -185,12 +185,21 @@ void weir_model_get_info(const weir_model *m, weir_model_info *out)
                                    .experts_per_token  = c->n_experts_per_token,
                                    .max_position       = c->max_position,
                                    .n_tensors          = (uint32_t)checkpoint_count(m->c),
+                                   .n_formats          = m->d.n_formats,
                                    .parameters         = m->d.parameters,
                                    .active_parameters  = m->d.active_parameters,
                                    .weights_bytes      = m->d.weights_bytes,
                                    .bytes_per_token    = m->d.bytes_per_token,
                                    .macs_per_token     = m->d.macs_per_token,
     };
+}
+
+weir_status weir_model_get_format(const weir_model *m, uint32_t i, weir_format_share *out)
+{
+    if (i >= m->d.n_formats) return WEIR_INVALID;
+    const load_format *f = &m->d.formats[i];
+    *out                 = (weir_format_share){.format = f->name, .bytes = f->bytes, .n_weights = f->n};
+    return WEIR_OK;
 }
 
 weir_status weir_model_get_tensor(const weir_model *m, uint32_t i, weir_tensor_info *out)

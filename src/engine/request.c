@@ -94,6 +94,7 @@ weir_status weir_engine_submit(weir_engine *e, const weir_request_options *opt, 
         weir_request_free(r);
         return st;
     }
+    adapters_hold(&e->adapters, &r->adapters);
     request_list_add(&e->waiting, r);
     *out = r;
     return WEIR_OK;
@@ -108,6 +109,7 @@ void request_end(weir_request *r, weir_status st, const char *why)
     r->error.status = st;
     (void)snprintf(r->error.text, sizeof r->error.text, "%s", why);
     r->ended = clock_ns();
+    adapters_let_go(&r->e->adapters, &r->adapters); /* its sequence may have them still */
 }
 
 void request_release(weir_request *r)

@@ -75,7 +75,7 @@ static admission admit(weir_request *r)
     weir_error        err;
     const weir_status st = sequence_open(&r->s, e, request_positions(r), false, &err);
     if (st == WEIR_NO_MEMORY && e->active.n > 0) return NO_ROOM; /* somebody will leave */
-    if (st == WEIR_OK) r->s->adapters = r->adapters;
+    if (st == WEIR_OK) sequence_take_adapters(r->s, &r->adapters);
     join(r, &hit, use_cache, st, &err);
     return ADMITTED;
 }

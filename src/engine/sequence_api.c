@@ -41,6 +41,14 @@ uint32_t sequence_take_cached(weir_sequence *s, const prefix_hit *hit)
     return length;
 }
 
+void sequence_take_adapters(weir_sequence *s, const adapter_set *set)
+{
+    adapter_bank *bank = &s->e->adapters;
+    adapters_hold(bank, set);
+    adapters_let_go(bank, &s->adapters);
+    s->adapters = *set;
+}
+
 weir_status weir_sequence_new(weir_sequence **out, weir_engine *e, weir_error *err)
 {
     *out = NULL;
@@ -56,7 +64,7 @@ weir_status weir_sequence_set_adapters(weir_sequence *s, const weir_adapter_choi
         return status_fail(err, WEIR_INVALID, "adapters: expected an empty sequence, found one of %u tokens",
                            sequence_length(s->q));
     TRY(adapters_choose(&set, &s->e->adapters, adapters, n, err));
-    s->adapters = set;
+    sequence_take_adapters(s, &set);
     return WEIR_OK;
 }
 
@@ -74,13 +82,14 @@ weir_status weir_sequence_fork(weir_sequence **out, const weir_sequence *s, weir
     }
     memcpy((*out)->logits, s->logits, s->e->m.config.vocab_size * sizeof *s->logits);
     (*out)->mtp_made = mtp_made_at(weir_sequence_length(*out));
-    (*out)->adapters = s->adapters;
+    sequence_take_adapters(*out, &s->adapters);
     return WEIR_OK;
 }
 
 void weir_sequence_free(weir_sequence *s)
 {
     if (s == NULL) return;
+    adapters_let_go(&s->e->adapters, &s->adapters);
     sequence_free(s->q);
     mem_free(s->logits);
     mem_free(s);

@@ -12,6 +12,9 @@ weir_status sequence_open(weir_sequence **out, weir_engine *e, uint32_t position
  * are made as far as the cache has them.  Returns the length. */
 uint32_t sequence_take_cached(weir_sequence *s, const prefix_hit *hit);
 
+/* The sequence has these adapters from now on, instead of those it has. */
+void sequence_take_adapters(weir_sequence *s, const adapter_set *set);
+
 /* WEIR_INVALID inside a callback of a step: sequences are not to be touched there. */
 static inline weir_status engine_idle(const weir_engine *e, const char *what, weir_error *err)
 {

@@ -11,28 +11,30 @@
 
 enum { LEAST_MAX_LENGTH = 32, ENGINE_SHARED_BY = 4 /* schedules in a row */, TRIES = 8 };
 
-static const char *const invariant_names[VERIFY_INVARIANTS] = {[VERIFY_CHUNKING]    = "chunking",
-                                                               [VERIFY_PREFILL]     = "prefill",
-                                                               [VERIFY_DECODE]      = "decode",
-                                                               [VERIFY_THREADED]    = "threads",
-                                                               [VERIFY_ISA]         = "isa",
-                                                               [VERIFY_BATCH]       = "batch",
-                                                               [VERIFY_WINDOW_ALL]  = "window_all",
-                                                               [VERIFY_WINDOW_PART] = "window_part",
-                                                               [VERIFY_WINDOW_NONE] = "window_none",
-                                                               [VERIFY_FORK]        = "fork",
-                                                               [VERIFY_REWIND]      = "rewind",
-                                                               [VERIFY_RESET]       = "reset",
-                                                               [VERIFY_REUSE]       = "reuse",
-                                                               [VERIFY_CACHE]       = "cache",
-                                                               [VERIFY_DISK]        = "disk",
-                                                               [VERIFY_SAVE_LOAD]   = "save_load",
-                                                               [VERIFY_MTP]         = "mtp",
-                                                               [VERIFY_NGRAM]       = "ngram",
-                                                               [VERIFY_DRAFT_MODEL] = "draft_model",
-                                                               [VERIFY_REQUESTS]    = "requests",
-                                                               [VERIFY_SAMPLING]    = "sampling",
-                                                               [VERIFY_CANCEL]      = "cancel"};
+static const char *const invariant_names[VERIFY_INVARIANTS] = {[VERIFY_CHUNKING]      = "chunking",
+                                                               [VERIFY_PREFILL]       = "prefill",
+                                                               [VERIFY_DECODE]        = "decode",
+                                                               [VERIFY_THREADED]      = "threads",
+                                                               [VERIFY_ISA]           = "isa",
+                                                               [VERIFY_BATCH]         = "batch",
+                                                               [VERIFY_WINDOW_ALL]    = "window_all",
+                                                               [VERIFY_WINDOW_PART]   = "window_part",
+                                                               [VERIFY_WINDOW_NONE]   = "window_none",
+                                                               [VERIFY_FORK]          = "fork",
+                                                               [VERIFY_REWIND]        = "rewind",
+                                                               [VERIFY_RESET]         = "reset",
+                                                               [VERIFY_REUSE]         = "reuse",
+                                                               [VERIFY_CACHE]         = "cache",
+                                                               [VERIFY_DISK]          = "disk",
+                                                               [VERIFY_SAVE_LOAD]     = "save_load",
+                                                               [VERIFY_MTP]           = "mtp",
+                                                               [VERIFY_NGRAM]         = "ngram",
+                                                               [VERIFY_DRAFT_MODEL]   = "draft_model",
+                                                               [VERIFY_REQUESTS]      = "requests",
+                                                               [VERIFY_SAMPLING]      = "sampling",
+                                                               [VERIFY_CANCEL]        = "cancel",
+                                                               [VERIFY_ADAPTED]       = "adapters",
+                                                               [VERIFY_ADAPTED_MIXED] = "adapters_mixed"};
 _Static_assert((int)VERIFY_INVARIANTS <= (int)WEIR_VERIFY_MAX_INVARIANTS, "all have a place in the result");
 
 bool verify_over(verifier *v)
@@ -126,6 +128,7 @@ static weir_status one_schedule(verifier *v, verify_schedule *c, weir_error *err
 
 static weir_status run_all(verifier *v, weir_error *err)
 {
+    TRY(verify_adapters_new(v, err));
     TRY(verify_engines_plan(v, err));
     TRY(verify_texts_new(v, err));
     TRY(verify_wishes_new(v, err));
@@ -177,6 +180,7 @@ weir_status weir_verify(const weir_model *m, const weir_verify_options *opt, wei
     verify_files_free(v);
     verify_texts_free(v);
     verify_wishes_free(v);
+    verify_adapters_free(v);
     mem_free(v);
     return st;
 }

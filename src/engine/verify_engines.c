@@ -7,6 +7,13 @@
 /* Engines that are not in use are closed when all together take more. */
 static const uint64_t engine_bytes_most = 2ull << 30;
 
+/* The adapters that all engines have. */
+static void list_adapters(weir_engine_options *o, const verifier *v)
+{
+    o->adapters   = (const weir_adapter *const *)v->adapters;
+    o->n_adapters = VERIFY_ADAPTERS;
+}
+
 static weir_engine_options options_of(const verifier *v, draft_source draft)
 {
     static const char *const sources[] = {
@@ -22,6 +29,7 @@ static weir_engine_options options_of(const verifier *v, draft_source draft)
     o.draft               = sources[draft];
     o.draft_model         = draft == DRAFT_MODEL ? v->m : NULL;
     o.max_drafts          = draft == DRAFT_OFF ? 0 : VERIFY_DRAFTS;
+    list_adapters(&o, v);
     return o;
 }
 
@@ -45,6 +53,7 @@ weir_status verify_engines_plan(verifier *v, weir_error *err)
     dull.kv_config           = v->opt.kv_config;
     dull.kv_start            = v->opt.kv_start;
     dull.max_context         = v->opt.max_length + VERIFY_DETOUR;
+    list_adapters(&dull, v);
     return weir_engine_open(&v->dull, v->m, &dull, err);
 }
 

@@ -1,5 +1,6 @@
 /* engine/verify_parts.h - what weir_verify is made of.
  *
+ *   verify_adapters.c  some adapters, and choices among them
  *   verify_texts.c     some texts, and their logits by the dullest run
  *   verify_wishes.c    some requests, and what each says in the dullest run
  *   verify_engines.c   the engines, set up as a schedule wants them
@@ -29,7 +30,8 @@ enum {
     VERIFY_SNAPSHOTS = 4,  /* of the prefix cache */
     VERIFY_DRAFTS    = 15, /* most guesses in a window */
     VERIFY_CHUNK     = 256,
-    VERIFY_TEXTS     = 5,
+    VERIFY_ADAPTERS  = 2,
+    VERIFY_TEXTS     = 7,
     VERIFY_WISHES    = 9,
     VERIFY_OPS       = 64,
     VERIFY_BIASED    = 2,
@@ -63,6 +65,8 @@ typedef enum verify_invariant {
     VERIFY_REQUESTS,
     VERIFY_SAMPLING,
     VERIFY_CANCEL,
+    VERIFY_ADAPTED,       /* under one adapter or two */
+    VERIFY_ADAPTED_MIXED, /* in one step with others, or none */
     VERIFY_INVARIANTS
 } verify_invariant;
 
@@ -111,12 +115,21 @@ static inline uint32_t least(uint32_t a, uint32_t b)
 
 /* ---- the truth ---- */
 
-/* Texts are a tree: each but the first and the fourth begins as another one does. */
+/* Under which adapters something is read. */
+typedef enum verify_chosen { VERIFY_NONE, VERIFY_ONE, VERIFY_STACKED, VERIFY_CHOICES } verify_chosen;
+typedef struct verify_choice {
+    size_t              n;
+    weir_adapter_choice list[VERIFY_ADAPTERS];
+} verify_choice;
+
+/* Texts are a tree: each but the first and the fourth begins as another one does, two of them under
+ * adapters that the other has not. */
 typedef struct verify_text {
-    uint32_t *ids;                     /* [planned] */
-    digest   *truth;                   /* [planned] of the logits after each */
-    uint32_t  length;                  /* of the truth; 0: there was no time for this text */
-    uint32_t  planned, parent, shared; /* the first `shared` ids are the parent's */
+    uint32_t     *ids;                     /* [planned] */
+    digest       *truth;                   /* [planned] of the logits after each */
+    uint32_t      length;                  /* of the truth; 0: there was no time for this text */
+    uint32_t      planned, parent, shared; /* the first `shared` ids are the parent's */
+    verify_chosen chosen;
 } verify_text;
 
 /* A request and what it says alone.  The sampling parameters hold pointers into
@@ -132,7 +145,8 @@ typedef struct verify_reply {
 
 typedef struct verify_wish {
     uint32_t              text, n_from, n_own; /* the prompt: the first n_from of the text, then n_own others */
-    int32_t               after;               /* >= 0: instead of the text, prompt and reply of that wish */
+    verify_chosen         chosen;
+    int32_t               after; /* >= 0: instead of the text, prompt and reply of that wish */
     uint32_t              prompt[VERIFY_WISH_PROMPT], n_prompt;
     weir_sample_params    sample;
     weir_logit_bias       bias[VERIFY_BIASED];
@@ -222,6 +236,8 @@ typedef struct verifier {
     const char         *isas[VERIFY_ISAS];
     uint32_t            n_isas;
     bool                has_mtp, may_draft_itself; /* as its own draft model: there is memory for two */
+    weir_adapter       *adapters[VERIFY_ADAPTERS];
+    verify_choice       choices[VERIFY_CHOICES];
     verify_text         texts[VERIFY_TEXTS];
     verify_wish        *wishes; /* [VERIFY_WISHES] */
     weir_engine        *dull;
@@ -244,12 +260,19 @@ bool verify_over(verifier *v);
 /* The first difference of a schedule. */
 __attribute__((format(printf, 3, 4))) void verify_differs(verify_outcome *o, uint32_t op, const char *fmt, ...);
 
+/* ---- verify_adapters.c ---- */
+
+weir_status verify_adapters_new(verifier *v, weir_error *err);
+void        verify_adapters_free(verifier *v);
+/* For an empty sequence of any of the engines. */
+weir_status verify_choose(const verifier *v, weir_sequence *s, verify_chosen chosen, weir_error *err);
+
 /* ---- verify_texts.c ---- */
 
 weir_status verify_texts_new(verifier *v, weir_error *err); /* the ids */
 weir_status verify_texts_run(verifier *v, weir_error *err); /* the truth, within a fifth of the budget */
 void        verify_texts_free(verifier *v);
-/* Ids that two texts have in common at the start. */
+/* Ids that two texts have in common at the start; 0 when they are read under other adapters. */
 uint32_t verify_shared(const verifier *v, uint32_t a, uint32_t b);
 
 /* ---- verify_wishes.c ---- */

@@ -50,6 +50,11 @@ static void print_op(str *to, const verifier *v, const verify_op *op)
     }
 }
 
+static void print_chosen(str *to, verify_chosen chosen)
+{
+    if (chosen != VERIFY_NONE) str_puts(to, chosen == VERIFY_ONE ? ", under an adapter" : ", under two adapters");
+}
+
 static void print_wish(str *to, const verify_wish *w)
 {
     str_printf(to, "a prompt of %u", w->n_prompt);
@@ -59,6 +64,7 @@ static void print_wish(str *to, const verify_wish *w)
         str_printf(to, " (%u of text %u, %u more)", w->n_from, w->text, w->n_own);
     str_printf(to, ", at most %u tokens, temperature %g, seed %" PRIu64, w->generate.max_tokens, w->sample.temperature,
                w->sample.seed);
+    print_chosen(to, w->chosen);
 }
 
 static void print_submit(str *to, const verifier *v, const verify_op *op)
@@ -86,6 +92,7 @@ static void print_texts(str *to, const verifier *v)
         str_printf(to, "%s %u has %u tokens", i > 0 ? ";" : "", i, t->length);
         const uint32_t shared = least(t->shared, t->length);
         if (shared > 0) str_printf(to, ", the first %u those of %u", shared, t->parent);
+        print_chosen(to, t->chosen);
     }
     str_putc(to, '\n');
 }

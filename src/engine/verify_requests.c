@@ -35,6 +35,8 @@ static weir_status submit(party *p, guest *g, weir_error *err)
     opt.generate             = &g->generate;
     opt.priority             = g->op->priority;
     opt.no_cache             = g->op->no_cache;
+    opt.adapters             = p->v->choices[g->wish->chosen].list;
+    opt.n_adapters           = p->v->choices[g->wish->chosen].n;
     opt.token                = verify_listen;
     opt.user                 = &g->heard;
     return weir_engine_submit(p->e, &opt, &g->r, err);
@@ -109,6 +111,7 @@ static void note(party *p, const guest *g, const weir_request_info *info)
     used[VERIFY_REQUESTS] = true;
     if (g->wish->sample.temperature > 0 && info->reply.tokens > 0) used[VERIFY_SAMPLING] = true;
     if (info->cached_tokens > 0) used[VERIFY_CACHE] = true;
+    if (g->wish->chosen != VERIFY_NONE && info->read_tokens > 0) used[VERIFY_ADAPTED] = true;
     if (info->reply.drafted > 0 && p->c->draft != DRAFT_OFF) used[of_source[p->c->draft]] = true;
     if (info->reply.finish == WEIR_FINISH_CANCELLED && info->read_tokens > 0) used[VERIFY_CANCEL] = true;
 }

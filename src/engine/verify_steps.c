@@ -75,6 +75,7 @@ static void has_read(steps *x, life *l, verify_invariant how)
 {
     x->out->used[how] = true;
     l->known          = true;
+    if (text_of(x, l)->chosen != VERIFY_NONE) x->out->used[VERIFY_ADAPTED] = true;
     if (l->cuts++ > 0) x->out->used[VERIFY_CHUNKING] = true;
 }
 
@@ -187,6 +188,10 @@ static weir_status do_step(steps *x, uint32_t *n, weir_error *err)
         q->item->keep = q->keep;
         if (q->known && to < t->planned) q->item->next = t->ids[to];
     }
+    for (i = 0; i < p.n; i++) {
+        const verify_chosen chosen = text_of(x, p.parts[i].l)->chosen;
+        if (chosen != text_of(x, p.parts[0].l)->chosen) x->out->used[VERIFY_ADAPTED_MIXED] = true;
+    }
     if (p.n > 1) x->out->used[VERIFY_BATCH] = true;
     if (x->e->m.config.mtp) x->out->used[VERIFY_MTP] = true;
     return batch_commit(x->e, err);
@@ -256,6 +261,7 @@ static weir_status rewind_to(steps *x, life *l, const life *of, weir_error *err)
 {
     const weir_snapshot *snap = of->snapshot;
     if (snap == NULL || snap->length > length_of(l)) return WEIR_OK;
+    if (memcmp(snap->origin, l->s->adapters.origin, sizeof snap->origin) != 0) return WEIR_OK;
     if (memcmp(snap->tokens, weir_sequence_tokens(l->s), snap->length * sizeof *snap->tokens) != 0) return WEIR_OK;
     TRY(weir_sequence_rewind(l->s, snap, err));
     rewound(x, l, of->snapshot_known);
@@ -268,6 +274,7 @@ static weir_status rewind_to(steps *x, life *l, const life *of, weir_error *err)
 static bool may_follow(const steps *x, const life *l, uint32_t text)
 {
     const uint32_t n = length_of(l);
+    if (x->v->texts[text].chosen != text_of(x, l)->chosen) return false; /* an empty one, too */
     return n <= x->v->texts[text].length && (text == l->text || n <= verify_shared(x->v, l->text, text));
 }
 
@@ -285,7 +292,8 @@ static weir_status join(steps *x, life *l, uint32_t text, weir_error *err)
     l->text  = text;
     l->known = false;
     l->cuts  = 0;
-    return weir_sequence_new(&l->s, x->e, err);
+    TRY(weir_sequence_new(&l->s, x->e, err));
+    return verify_choose(x->v, l->s, x->v->texts[text].chosen, err);
 }
 
 static weir_status fork_to(steps *x, const life *l, life *to, uint32_t text, weir_error *err)
@@ -308,13 +316,14 @@ static void leave(steps *x, life *l)
     x->someone_left = true;
 }
 
-static void reset(steps *x, life *l, uint32_t text)
+static weir_status reset(steps *x, life *l, uint32_t text, weir_error *err)
 {
     if (length_of(l) > 0) x->out->used[VERIFY_RESET] = true;
     weir_sequence_reset(l->s);
     l->text  = text;
     l->known = false;
     l->cuts  = 0;
+    return verify_choose(x->v, l->s, text_of(x, l)->chosen, err);
 }
 
 static void adopt(steps *x, life *l, const verify_op *op)
@@ -323,7 +332,7 @@ static void adopt(steps *x, life *l, const verify_op *op)
     const uint32_t     n = least(op->n, t->length);
     prefix_hit         hit;
     if (length_of(l) > 0) return;
-    prefix_tree_find(x->e->cache, NULL, t->ids, n, &hit);
+    prefix_tree_find(x->e->cache, l->s->adapters.origin, t->ids, n, &hit);
     const bool     disk = hit.disk != NULL;
     const uint32_t got  = sequence_take_cached(l->s, &hit);
     if (got != length_of(l) || got != hit.length || got > hit.matched || hit.matched > n ||
@@ -339,7 +348,7 @@ static void adopt(steps *x, life *l, const verify_op *op)
 /* Keeps it, and hands it on to the disk as a step does. */
 static void store(steps *x, const life *l)
 {
-    prefix_tree_store(x->e->cache, NULL, l->s->q);
+    prefix_tree_store(x->e->cache, l->s->adapters.origin, l->s->q);
     prefix_tree_write(x->e->cache);
 }
 
@@ -375,6 +384,7 @@ static weir_status load(steps *x, const life *l, weir_sequence *s, weir_error *e
 static weir_status load_here(steps *x, life *l, weir_error *err)
 {
     if (x->saved.length == 0) return WEIR_OK;
+    if (x->v->texts[x->saved.text].chosen != text_of(x, l)->chosen) TRY(reset(x, l, x->saved.text, err));
     TRY(load(x, l, l->s, err));
     if (x->out->differs) return WEIR_OK;
     l->text  = x->saved.text;
@@ -407,7 +417,8 @@ static weir_status abroad(steps *x, life *l, const verify_op *op, weir_error *er
     TRY(save(x, l, l->s, err));
     if (x->saved.length == 0) return WEIR_OK; /* there is no place for files */
     TRY(weir_sequence_new(&s, there, err));
-    const weir_status st = read_abroad(x, l, s, n, err);
+    weir_status st = verify_choose(x->v, s, text_of(x, l)->chosen, err);
+    if (st == WEIR_OK) st = read_abroad(x, l, s, n, err);
     weir_sequence_free(s);
     if (st != WEIR_OK || x->out->differs) return st;
     return load_here(x, l, err);
@@ -436,7 +447,7 @@ static weir_status do_op(steps *x, const verify_op *op, weir_error *err)
     case OP_SAVE: return save(x, l, l->s, err);
     case OP_LOAD: return load_here(x, l, err);
     case OP_ABROAD: return abroad(x, l, op, err);
-    case OP_RESET: reset(x, l, op->text); break;
+    case OP_RESET: return reset(x, l, op->text, err);
     case OP_LEAVE: leave(x, l); break;
     case OP_JOIN:
     case OP_READ:

@@ -43,7 +43,13 @@ weir_status verify_texts_new(verifier *v, weir_error *err)
     shared = branch(v, 1);
     TRY(make(v, 2, 1, shared, shared + 5 + below(&v->seed, 25), 0, err));
     TRY(make(v, 3, 3, 0, 5 + below(&v->seed, 30), 1 + below(&v->seed, 6), err));
-    shared = branch(v, 0);
+    /* The same ids as others have, where nothing else is the same. */
+    TRY(make(v, 4, 0, 40, 12 + below(&v->seed, 25), 0, err));
+    shared = branch(v, 4);
+    TRY(make(v, 5, 4, shared, shared + 3 + below(&v->seed, 12), 3, err));
+    v->texts[4].chosen = VERIFY_ONE;
+    v->texts[5].chosen = VERIFY_STACKED;
+    shared             = branch(v, 0);
     /* A length that differs from seed to seed, so that page and block borders are met at random. */
     const uint32_t most = v->opt.max_length, less = below(&v->seed, 2 * K_PAGE);
     return make(v, LONG_TEXT, 0, shared, most > 4 * K_PAGE ? most - less : most, 0, err);
@@ -60,8 +66,9 @@ void verify_texts_free(verifier *v)
 uint32_t verify_shared(const verifier *v, uint32_t a, uint32_t b)
 {
     const verify_text *x = &v->texts[a], *y = &v->texts[b];
-    const uint32_t     most = least(x->planned, y->planned);
-    uint32_t           n    = 0;
+    if (x->chosen != y->chosen) return 0;
+    const uint32_t most = least(x->planned, y->planned);
+    uint32_t       n    = 0;
     while (n < most && x->ids[n] == y->ids[n]) n++;
     return n;
 }
@@ -70,7 +77,8 @@ uint32_t verify_shared(const verifier *v, uint32_t a, uint32_t b)
 static weir_status check_shared(const verifier *v, uint32_t text, uint32_t at, weir_error *err)
 {
     const verify_text *t = &v->texts[text], *p = &v->texts[t->parent];
-    if (t->parent == text || at >= t->shared || at >= p->length || digest_same(t->truth[at], p->truth[at]))
+    if (t->parent == text || t->chosen != p->chosen || at >= t->shared || at >= p->length ||
+        digest_same(t->truth[at], p->truth[at]))
         return WEIR_OK;
     return status_fail(err, WEIR_NUMERICS, "the plainest run gave other bits when repeated: position %u", at);
 }
@@ -83,7 +91,7 @@ static weir_status dull_run(verifier *v, uint32_t text, uint64_t deadline, weir_
     TRY(weir_sequence_new(&s, v->dull, err));
     const uint32_t must = text == 0 ? LEAST_LENGTH : 0;
     const uint64_t from = clock_ns();
-    weir_status    st   = WEIR_OK;
+    weir_status    st   = verify_choose(v, s, t->chosen, err);
     while (st == WEIR_OK && t->length < t->planned && !verify_over(v) && (t->length < must || clock_ns() < deadline)) {
         st = weir_sequence_append(s, &t->ids[t->length], 1, NULL, NULL, err);
         if (st != WEIR_OK) break;

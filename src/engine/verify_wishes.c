@@ -63,6 +63,7 @@ static void draw_wish(verifier *v, uint32_t i)
     const uint32_t most = least(v->texts[w->text].planned, below(&v->seed, 4) == 0 ? 2 * K_PAGE : SHORT_PROMPT);
     w->n_from           = 1 + below(&v->seed, most);
     w->n_own            = below(&v->seed, 4);
+    w->chosen           = i % 3 == 1 ? below(&v->seed, VERIFY_CHOICES) : v->texts[w->text].chosen;
     if (i > 0 && below(&v->seed, 4) == 0) w->after = (int32_t)below(&v->seed, i);
     draw_sampling(v, w, biased);
     w->generate            = (weir_generate_options)WEIR_GENERATE_OPTIONS_INIT;
@@ -75,6 +76,7 @@ static void draw_wish(verifier *v, uint32_t i)
     draw_script(v, w, i);
     if (i != LONG_WISH) return;
     w->text   = VERIFY_TEXTS - 1;
+    w->chosen = VERIFY_NONE;
     w->n_from = least(v->texts[w->text].planned, LONG_PROMPT);
     w->after  = -1;
 }
@@ -122,7 +124,7 @@ static weir_status say(verifier *v, verify_wish *w, weir_error *err)
     weir_generate_result result;
     TRY(weir_sequence_new(&s, v->dull, err));
     const uint64_t from = clock_ns();
-    weir_status    st   = WEIR_OK;
+    weir_status    st   = verify_choose(v, s, w->chosen, err);
     for (uint32_t i = 0; st == WEIR_OK && i < w->n_prompt; i++)
         st = weir_sequence_append(s, &w->prompt[i], 1, NULL, NULL, err);
     if (st == WEIR_OK) st = weir_generate(s, &w->generate, verify_listen, &l, &result, err);

@@ -123,30 +123,38 @@ static weir_status read_keys(reading *r)
 
 /* ---- matrices ---- */
 
-static weir_status check_matrix(const reading *r, const key *k)
+/* Two dimensions, or three where the experts' are stacked. */
+static weir_status check_matrix(const reading *r, const key *k, const adapter_module *m)
 {
     const safetensors_tensor *t = k->t;
     if (t->type != DTYPE_F32 && t->type != DTYPE_F16 && t->type != DTYPE_BF16)
         return status_fail(r->err, WEIR_UNSUPPORTED, "%s: \"%s\": expected F32, F16 or BF16, found %s", r->file->path,
                            t->name, t->type_name);
-    if (t->rank == 2) return WEIR_OK;
-    return status_fail(r->err, WEIR_UNSUPPORTED, "%s: \"%s\": expected a matrix, found %u dimensions", r->file->path,
-                       t->name, t->rank);
+    const bool stack = m->expert == ADAPTER_ALL;
+    if (t->rank != (stack ? 3u : 2u))
+        return status_fail(r->err, WEIR_UNSUPPORTED, "%s: \"%s\": expected a matrix%s, found %u dimensions",
+                           r->file->path, t->name, stack ? " for each expert" : "", t->rank);
+    if (!stack || t->shape[0] == r->c->n_experts) return WEIR_OK;
+    return status_fail(r->err, WEIR_FORMAT, "%s: \"%s\": expected %u experts, found %" PRIu64, r->file->path, t->name,
+                       r->c->n_experts, t->shape[0]);
 }
 
 /* The rank, if the two fit the module in the form that `turned` tells; else 0. */
 static uint64_t rank_of(const key *a, const key *b, const adapter_module *m, bool turned)
 {
-    const uint64_t rank = a->t->shape[turned ? 1 : 0], in = a->t->shape[turned ? 0 : 1];
-    const uint64_t out = b->t->shape[turned ? 1 : 0], same = b->t->shape[turned ? 0 : 1];
+    const uint64_t *of_a = a->t->shape + a->t->rank - 2, *of_b = b->t->shape + b->t->rank - 2;
+    const uint64_t  rank = of_a[turned ? 1 : 0], in = of_a[turned ? 0 : 1];
+    const uint64_t  out = of_b[turned ? 1 : 0], same = of_b[turned ? 0 : 1];
     return in == m->in && out == m->out && rank == same ? rank : 0;
 }
 
 static weir_status settle_form(const reading *r, key *a, key *b, const adapter_module *m, uint32_t *rank)
 {
-    const bool spelled = a->turned;
-    uint64_t   n       = rank_of(a, b, m, spelled);
-    if (n == 0) {
+    /* mlx-lm's stacks are not turned, whatever they are called. */
+    const bool stack = m->expert == ADAPTER_ALL, spelled = a->turned && !stack;
+    uint64_t   n = rank_of(a, b, m, spelled);
+    a->turned    = spelled;
+    if (n == 0 && !stack) {
         n = rank_of(a, b, m, !spelled);
         if (n != 0) log_line(WEIR_LOG_WARN, "%s: \"%s\": the matrix is transposed", r->file->path, a->t->name);
         a->turned = !spelled;
@@ -155,8 +163,8 @@ static weir_status settle_form(const reading *r, key *a, key *b, const adapter_m
         return status_fail(r->err, WEIR_FORMAT,
                            "%s: \"%s\": expected A [r, %u] and B [%u, r], found [%" PRIu64 ", %" PRIu64
                            "] and [%" PRIu64 ", %" PRIu64 "]",
-                           r->file->path, a->t->name, m->in, m->out, a->t->shape[0], a->t->shape[1], b->t->shape[0],
-                           b->t->shape[1]);
+                           r->file->path, a->t->name, m->in, m->out, a->t->shape[a->t->rank - 2],
+                           a->t->shape[a->t->rank - 1], b->t->shape[b->t->rank - 2], b->t->shape[b->t->rank - 1]);
     b->turned = a->turned;
     if (n > ADAPTER_MAX_RANK)
         return status_fail(r->err, WEIR_UNSUPPORTED, "%s: \"%s\": expected a rank of at most %d, found %" PRIu64,
@@ -165,11 +173,12 @@ static weir_status settle_form(const reading *r, key *a, key *b, const adapter_m
     return WEIR_OK;
 }
 
-/* Row i of `cols` columns of the matrix as it is in memory. */
-static void copy_row(uint8_t *to, const reading *r, const key *k, uint64_t rows, uint64_t cols, uint64_t i)
+/* Row i of `cols` columns of the matrix, of a stack the one `mat`, as it is in memory. */
+static void copy_row(uint8_t *to, const reading *r, const key *k, uint32_t mat, uint64_t rows, uint64_t cols,
+                     uint64_t i)
 {
     const size_t   size = dtype_table[k->t->type].bytes;
-    const uint8_t *from = r->file->data + k->t->begin;
+    const uint8_t *from = r->file->data + k->t->begin + mat * rows * cols * size;
     if (!k->turned)
         memcpy(to, from + i * cols * size, cols * size);
     else
@@ -192,30 +201,67 @@ static adapter_pair *pair_of(adapter *a, uint32_t at, lora_target target)
     return NULL;
 }
 
-/* A pair with memory for its matrices, B all zero. */
+/* A pair with memory for its matrices, A as in the file, B all zero; of the experts all zero. */
 static weir_status pair_new(const reading *r, const key *a, const key *b, uint32_t at, lora_target target,
                             uint32_t rank)
 {
     adapter_pair *p = &r->a->pairs[r->a->n];
     *p = (adapter_pair){.layer = at, .target = target, .rank = rank, .a_type = a->t->type, .b_type = b->t->type};
     adapter_target_size(r->c, target, &p->in, &p->out);
+    p->mats             = adapter_target_mats(r->c, target);
     p->scale            = adapter_config_scale(r->ac, a->module, rank);
     const size_t a_size = dtype_table[p->a_type].bytes, b_size = dtype_table[p->b_type].bytes;
-    p->a = mem_aligned((size_t)rank * p->in, a_size);
-    p->b = mem_aligned((size_t)p->out * rank, b_size);
+    p->a = mem_aligned((size_t)p->mats * rank * p->in, a_size);
+    p->b = mem_aligned((size_t)p->mats * p->out * rank, b_size);
     r->a->n++;
     if (p->a == NULL || p->b == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
-    for (uint32_t i = 0; i < rank; i++) copy_row(p->a + i * p->in * a_size, r, a, rank, p->in, i);
+    for (uint32_t i = 0; i < rank && target < LORA_EXPERT_GATE; i++)
+        copy_row(p->a + i * p->in * a_size, r, a, 0, rank, p->in, i);
     if (target == LORA_OUT) {
         uint8_t *scratch = mem_alloc(p->in, a_size);
         if (scratch == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
         for (uint32_t i = 0; i < rank; i++) place_columns(p->a + i * p->in * a_size, scratch, r->c, p->in, a_size);
         mem_free(scratch);
     }
-    r->a->bytes += (uint64_t)rank * p->in * a_size + (uint64_t)p->out * rank * b_size;
+    r->a->bytes += p->mats * ((uint64_t)rank * p->in * a_size + (uint64_t)p->out * rank * b_size);
     r->a->max_rank = rank > r->a->max_rank ? rank : r->a->max_rank;
     r->a->max_in   = p->in > r->a->max_in ? p->in : r->a->max_in;
     r->a->max_out  = p->out > r->a->max_out ? p->out : r->a->max_out;
+    return WEIR_OK;
+}
+
+/* Expert `to` of the pair gets what is in the file, of a stack at `from`. */
+static void copy_expert(const reading *r, adapter_pair *p, uint32_t to, const key *a, const key *b, uint32_t from)
+{
+    const size_t a_row = p->in * dtype_table[p->a_type].bytes, b_row = p->rank * dtype_table[p->b_type].bytes;
+    for (uint32_t i = 0; i < p->rank; i++)
+        copy_row(p->a + ((size_t)to * p->rank + i) * a_row, r, a, from, p->rank, p->in, i);
+    for (uint32_t i = 0; i < p->out; i++)
+        copy_row(p->b + ((size_t)to * p->out + i) * b_row, r, b, from, p->out, p->rank, i);
+}
+
+/* All experts of a layer, or one; what comes one by one must be of one rank, type and scale. */
+static weir_status add_experts(const reading *r, const adapter_module *m, const key *a, const key *b, uint32_t rank)
+{
+    const lora_target target = m->parts[0].target;
+    const bool        one    = m->expert != ADAPTER_ALL;
+    adapter_pair     *p      = pair_of(r->a, m->layer, target);
+    if (p != NULL && !(one && p->by_expert))
+        return status_fail(r->err, WEIR_FORMAT,
+                           "%s: \"%s\": expected every matrix once, found one that is a part of another", r->file->path,
+                           a->t->name);
+    if (p == NULL) TRY(pair_new(r, a, b, m->layer, target, rank));
+    p            = pair_of(r->a, m->layer, target);
+    p->by_expert = one;
+    if (p->rank != rank || p->a_type != a->t->type || p->b_type != b->t->type ||
+        (one && p->scale != adapter_config_scale(r->ac, a->module, rank)))
+        return status_fail(r->err, WEIR_UNSUPPORTED,
+                           "%s: \"%s\": expected one rank, type and scale for all experts of a layer", r->file->path,
+                           a->t->name);
+    if (one)
+        copy_expert(r, p, (uint32_t)m->expert, a, b, 0);
+    else
+        for (uint32_t e = 0; e < p->mats; e++) copy_expert(r, p, e, a, b, e);
     return WEIR_OK;
 }
 
@@ -227,9 +273,10 @@ static weir_status add_module(const reading *r, key *a, key *b)
     const size_t   before = r->a->n;
     weir_status    st     = adapter_find_module(&m, r->c, a->name, r->err);
     if (st != WEIR_OK) return status_prefix(r->err, st, "%s: \"%s\"", r->file->path, a->t->name);
-    TRY(check_matrix(r, a));
-    TRY(check_matrix(r, b));
+    TRY(check_matrix(r, a, &m));
+    TRY(check_matrix(r, b, &m));
     TRY(settle_form(r, a, b, &m, &rank));
+    if (m.expert != ADAPTER_NONE) return add_experts(r, &m, a, b, rank);
     for (uint32_t i = 0; i < m.n_parts; i++) {
         const adapter_part *p    = &m.parts[i];
         adapter_pair       *pair = pair_of(r->a, m.layer, p->target);
@@ -242,7 +289,7 @@ static weir_status add_module(const reading *r, key *a, key *b)
         const size_t size = (size_t)rank * dtype_table[pair->b_type].bytes;
         for (uint32_t j = 0; j < p->n; j++)
             copy_row(pair->b + (p->target == LORA_OUT ? j : adapter_place(r->c, p->target, p->first + j)) * size, r, b,
-                     m.out, rank, p->offset + (uint64_t)(j / p->group) * p->stride + j % p->group);
+                     0, m.out, rank, p->offset + (uint64_t)(j / p->group) * p->stride + j % p->group);
     }
     return WEIR_OK;
 }
@@ -254,6 +301,21 @@ static int by_place(const void *a, const void *b)
     return (int)x->target - (int)y->target;
 }
 
+/* Whether all A, or all B, are zero: nothing that is added can differ from zero. */
+static bool adds_nothing(const adapter *a)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        const adapter_pair *p    = &a->pairs[i];
+        const size_t        n_a  = (size_t)p->mats * p->rank * p->in * dtype_table[p->a_type].bytes;
+        const size_t        n_b  = (size_t)p->mats * p->out * p->rank * dtype_table[p->b_type].bytes;
+        bool                in_a = false, in_b = false;
+        for (size_t j = 0; j < n_a && !in_a; j++) in_a = p->a[j] != 0;
+        for (size_t j = 0; j < n_b && !in_b; j++) in_b = p->b[j] != 0;
+        if (in_a && in_b && p->scale != 0.0) return false;
+    }
+    return true;
+}
+
 static weir_status read_all(reading *r)
 {
     TRY(read_keys(r));
@@ -261,6 +323,9 @@ static weir_status read_all(reading *r)
     if (r->a->pairs == NULL) return status_fail(r->err, WEIR_NO_MEMORY, "%s: out of memory", r->file->path);
     for (size_t i = 0; i < r->n; i += 2) TRY(add_module(r, &r->keys[i], &r->keys[i + 1]));
     qsort(r->a->pairs, r->a->n, sizeof *r->a->pairs, by_place);
+    if (adds_nothing(r->a))
+        log_line(WEIR_LOG_WARN, "%s: the adapter changes nothing: A, B or the scale of every module is zero",
+                 r->file->path);
     return WEIR_OK;
 }
 
@@ -326,18 +391,19 @@ void adapter_close(adapter *a)
 
 /* ---- on a backend ---- */
 
-static weir_status weight_of(k_weight **out, kernels *k, dtype type, uint32_t rows, uint32_t cols, const uint8_t *data,
+static weir_status weight_of(k_weight **out, kernels *k, dtype type, const k_weight_desc *shape, const uint8_t *data,
                              weir_error *err)
 {
-    const k_matrix      m = {.data = data};
-    const k_weight_desc d = {.format = type == DTYPE_F32   ? K_F32
-                                       : type == DTYPE_F16 ? K_F16
-                                                           : K_BF16,
-                             .mats   = 1,
-                             .rows   = rows,
-                             .cols   = cols,
-                             .mat    = &m};
-    return k->weight_new(k, &d, out, err);
+    const size_t  bytes = (size_t)shape->rows * shape->cols * dtype_table[type].bytes;
+    k_weight_desc d     = *shape;
+    k_matrix     *mats  = mem_zalloc(d.mats, sizeof *mats);
+    if (mats == NULL) return status_fail(err, WEIR_NO_MEMORY, "adapter: out of memory");
+    for (uint32_t i = 0; i < d.mats; i++) mats[i].data = data + i * bytes;
+    d.format             = type == DTYPE_F32 ? K_F32 : type == DTYPE_F16 ? K_F16 : K_BF16;
+    d.mat                = mats;
+    const weir_status st = k->weight_new(k, &d, out, err);
+    mem_free(mats);
+    return st;
 }
 
 weir_status load_lora(lora *out, kernels *k, const adapter *a, weir_error *err)
@@ -346,11 +412,13 @@ weir_status load_lora(lora *out, kernels *k, const adapter *a, weir_error *err)
     if (out->layers == NULL) return status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", a->path);
     weir_status st = WEIR_OK;
     for (size_t i = 0; i < a->n && st == WEIR_OK; i++) {
-        const adapter_pair *p  = &a->pairs[i];
-        lora_pair          *to = &out->layers[p->layer][p->target];
-        *to                    = (lora_pair){.in = p->in, .out = p->out, .scale = (float)p->scale};
-        st                     = weight_of(&to->a, k, p->a_type, p->rank, p->in, p->a, err);
-        if (st == WEIR_OK) st = weight_of(&to->b, k, p->b_type, p->out, p->rank, p->b, err);
+        const adapter_pair *p       = &a->pairs[i];
+        lora_pair          *to      = &out->layers[p->layer][p->target];
+        *to                         = (lora_pair){.in = p->in, .out = p->out, .scale = (float)p->scale};
+        const k_weight_desc a_shape = {.mats = p->mats, .rows = p->rank, .cols = p->in};
+        const k_weight_desc b_shape = {.mats = p->mats, .rows = p->out, .cols = p->rank};
+        st                          = weight_of(&to->a, k, p->a_type, &a_shape, p->a, err);
+        if (st == WEIR_OK) st = weight_of(&to->b, k, p->b_type, &b_shape, p->b, err);
     }
     if (st != WEIR_OK) load_lora_free(out, k);
     return st;

@@ -14,21 +14,29 @@ void adapter_target_size(const config *c, lora_target target, uint32_t *in, uint
     const struct {
         uint32_t in, out;
     } size[LORA_TARGETS] = {
-        [LORA_IN_QKV] = {H, config_conv_channels(c)},
-        [LORA_IN_Z]   = {H, V},
-        [LORA_IN_A]   = {H, heads},
-        [LORA_IN_B]   = {H, heads},
-        [LORA_OUT]    = {V, H},
-        [LORA_Q]      = {H, 2 * q},
-        [LORA_K]      = {H, kv},
-        [LORA_V]      = {H, kv},
-        [LORA_O]      = {q, H},
-        [LORA_GATE]   = {H, I},
-        [LORA_UP]     = {H, I},
-        [LORA_DOWN]   = {I, H},
+        [LORA_IN_QKV]      = {H, config_conv_channels(c)},
+        [LORA_IN_Z]        = {H, V},
+        [LORA_IN_A]        = {H, heads},
+        [LORA_IN_B]        = {H, heads},
+        [LORA_OUT]         = {V, H},
+        [LORA_Q]           = {H, 2 * q},
+        [LORA_K]           = {H, kv},
+        [LORA_V]           = {H, kv},
+        [LORA_O]           = {q, H},
+        [LORA_GATE]        = {H, I},
+        [LORA_UP]          = {H, I},
+        [LORA_DOWN]        = {I, H},
+        [LORA_EXPERT_GATE] = {H, c->moe_intermediate_size},
+        [LORA_EXPERT_UP]   = {H, c->moe_intermediate_size},
+        [LORA_EXPERT_DOWN] = {c->moe_intermediate_size, H},
     };
     *in  = size[target].in;
     *out = size[target].out;
+}
+
+uint32_t adapter_target_mats(const config *c, lora_target target)
+{
+    return target >= LORA_EXPERT_GATE ? c->n_experts : 1;
 }
 
 typedef enum module_place { IN_DELTA, IN_ATTENTION, IN_DENSE, IN_MOE } module_place;
@@ -62,6 +70,9 @@ static const module_rule module_rules[] = {
     {"mlp.shared_expert.up_proj", IN_MOE, 1, {LORA_UP}},
     {"mlp.shared_expert.gate_up_proj", IN_MOE, 2, {LORA_GATE, LORA_UP}},
     {"mlp.shared_expert.down_proj", IN_MOE, 1, {LORA_DOWN}},
+    {"mlp.switch_mlp.gate_proj", IN_MOE, 1, {LORA_EXPERT_GATE}},
+    {"mlp.switch_mlp.up_proj", IN_MOE, 1, {LORA_EXPERT_UP}},
+    {"mlp.switch_mlp.down_proj", IN_MOE, 1, {LORA_EXPERT_DOWN}},
 };
 
 static void add_part(adapter_module *m, const adapter_part *p)
@@ -113,6 +124,15 @@ static bool layer_has(const config *c, uint32_t number, module_place place)
     return false;
 }
 
+bool adapter_layer_has(const config *c, uint32_t number, lora_target target)
+{
+    for (size_t i = 0; i < sizeof module_rules / sizeof *module_rules; i++) {
+        const module_rule *r = &module_rules[i];
+        if (r->n == 1 && r->targets[0] == target && layer_has(c, number, r->place)) return true;
+    }
+    return false;
+}
+
 /* "layers.<i>.": the number, and what follows. */
 static bool read_layer(const char *name, uint32_t n_layers, uint32_t *number, const char **rest)
 {
@@ -126,6 +146,26 @@ static bool read_layer(const char *name, uint32_t n_layers, uint32_t *number, co
     return *number < n_layers;
 }
 
+/* "mlp.experts.7.up_proj": the same in a stack, and which. */
+static const char *read_expert(const config *c, const char *rest, int32_t *expert)
+{
+    static const char        prefix[] = "mlp.experts.";
+    static const char *const stacks[] = {"mlp.switch_mlp.gate_proj", "mlp.switch_mlp.up_proj",
+                                         "mlp.switch_mlp.down_proj"};
+    const char              *digits   = rest + sizeof prefix - 1;
+    if (strncmp(rest, prefix, sizeof prefix - 1) != 0) return rest;
+    const size_t n = strspn(digits, "0123456789");
+    if (n == 0 || n > 6 || digits[n] != '.' || (n > 1 && digits[0] == '0')) return rest;
+    const unsigned long which = strtoul(digits, NULL, 10);
+    if (which >= c->n_experts) return rest;
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(strrchr(stacks[i], '.') + 1, digits + n + 1) == 0) {
+            *expert = (int32_t)which;
+            return stacks[i];
+        }
+    return rest;
+}
+
 weir_status adapter_find_module(adapter_module *out, const config *c, const char *name, weir_error *err)
 {
     const char *rest = NULL;
@@ -133,18 +173,21 @@ weir_status adapter_find_module(adapter_module *out, const config *c, const char
     if (!read_layer(name, c->n_layers, &out->layer, &rest))
         return status_fail(err, WEIR_UNSUPPORTED, "expected a module of layers.0 to layers.%u, found \"%.200s\"",
                            c->n_layers - 1, name);
+    int32_t     expert  = ADAPTER_NONE;
+    const char *name_of = read_expert(c, rest, &expert);
     for (size_t i = 0; i < sizeof module_rules / sizeof *module_rules; i++) {
         const module_rule *r = &module_rules[i];
-        if (strcmp(rest, r->name) != 0) continue;
+        if (strcmp(name_of, r->name) != 0) continue;
         if (!layer_has(c, out->layer, r->place))
             return status_fail(err, WEIR_FORMAT, "expected a module that layer %u of the model has, found \"%s\"",
                                out->layer, rest);
+        out->expert = expert == ADAPTER_NONE && r->targets[0] >= LORA_EXPERT_GATE ? ADAPTER_ALL : expert;
         split(out, c, r);
         return WEIR_OK;
     }
-    return status_fail(err, WEIR_UNSUPPORTED,
-                       "expected a projection of self_attn, linear_attn, mlp or mlp.shared_expert, found \"%.200s\"",
-                       rest);
+    return status_fail(
+        err, WEIR_UNSUPPORTED,
+        "expected a projection of self_attn, linear_attn, mlp, mlp.shared_expert or an expert, found \"%.200s\"", rest);
 }
 
 uint32_t adapter_place(const config *c, lora_target target, uint32_t row)

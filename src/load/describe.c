@@ -2,6 +2,7 @@
 #include "load/load.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Multiply-adds of one token in the matrices of one layer; `active` experts. */
@@ -54,6 +55,57 @@ static void format_name(char *out, size_t size, const checkpoint *c, const check
         if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
 }
 
+static bool ends_in(const char *s, size_t n, const char *tail)
+{
+    const size_t t = strlen(tail);
+    return n > t && strcmp(s + n - t, tail) == 0;
+}
+
+/* What a packed weight has beside it counts with the weight; NULL: t is a weight of its own. */
+static const checkpoint_tensor *owner_of(const checkpoint *c, const checkpoint_tensor *t)
+{
+    static const char *const tails[] = {".scales", ".biases"};
+    const size_t             n       = strlen(t->name);
+    char                     weight[256];
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        if (!ends_in(t->name, n, tails[i])) continue;
+        (void)snprintf(weight, sizeof weight, "%.*s.weight", (int)(n - strlen(tails[i])), t->name);
+        return checkpoint_find(c, t->part, weight);
+    }
+    return NULL;
+}
+
+/* The entry of that name, made if need be. */
+static load_format *format_entry(load_description *d, const char *name)
+{
+    for (uint32_t i = 0; i < d->n_formats; i++)
+        if (strcmp(d->formats[i].name, name) == 0) return &d->formats[i];
+    if (d->n_formats == LOAD_MAX_FORMATS) {
+        load_format *last = &d->formats[LOAD_MAX_FORMATS - 1];
+        (void)snprintf(last->name, sizeof last->name, "other");
+        return last;
+    }
+    load_format *f = &d->formats[d->n_formats++];
+    (void)snprintf(f->name, sizeof f->name, "%s", name);
+    return f;
+}
+
+static void count_format(load_description *d, const checkpoint *c, const checkpoint_tensor *t)
+{
+    char                     name[sizeof d->formats[0].name];
+    const checkpoint_tensor *owner = owner_of(c, t);
+    format_name(name, sizeof name, c, owner != NULL ? owner : t);
+    load_format *f = format_entry(d, name);
+    f->bytes += t->bytes;
+    f->n += owner == NULL;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const load_format *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->name, y->name);
+}
+
 void load_describe(load_description *out, const checkpoint *ck)
 {
     memset(out, 0, sizeof *out);
@@ -77,6 +129,7 @@ void load_describe(load_description *out, const checkpoint *ck)
         if (t->part == CHECKPOINT_MTP && load_has_mtp(ck)) out->mtp_bytes += t->bytes;
         if (t->part != CHECKPOINT_TRUNK && (t->part != CHECKPOINT_HEAD || file->tie_word_embeddings)) continue;
         out->weights_bytes += t->bytes;
+        count_format(out, ck, t);
         const bool embedding = strncmp(t->name, "embed_tokens.", 13) == 0;
         if (c.n_experts > 0 && is_expert(t))
             out->bytes_per_token += t->bytes / c.n_experts * c.experts_per_token;
@@ -89,4 +142,5 @@ void load_describe(load_description *out, const checkpoint *ck)
             format_name(out->format, sizeof out->format, ck, t);
         }
     }
+    qsort(out->formats, out->n_formats, sizeof *out->formats, by_bytes);
 }

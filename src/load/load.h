@@ -29,13 +29,22 @@ void        load_free(model *m, kernels *k); /* all zero is allowed */
 uint64_t load_converted_bytes(const model_config *c);
 
 /* What one reads off the names and shapes alone. */
+enum { LOAD_MAX_FORMATS = 24 };
+typedef struct load_format {
+    char     name[32]; /* "bf16", "affine4 g64", "mxfp4"; of a 25th and more "other" */
+    uint64_t bytes;    /* of trunk and head, scales included */
+    uint32_t n;        /* weights */
+} load_format;
+
 typedef struct load_description {
-    uint64_t parameters, active_parameters;
-    uint64_t weights_bytes;   /* trunk and head as stored */
-    uint64_t mtp_bytes;       /* the MTP head as stored; 0 without one */
-    uint64_t bytes_per_token; /* of these, read for one token */
-    uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
-    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64", "mxfp4" */
+    uint64_t    parameters, active_parameters;
+    uint64_t    weights_bytes;   /* trunk and head as stored */
+    uint64_t    mtp_bytes;       /* the MTP head as stored; 0 without one */
+    uint64_t    bytes_per_token; /* of these, read for one token */
+    uint64_t    macs_per_token;  /* multiply-adds of all matrices, head included */
+    char        format[32];      /* of the largest layer weight */
+    uint32_t    n_formats;
+    load_format formats[LOAD_MAX_FORMATS]; /* the one with the most bytes first */
 } load_description;
 void load_describe(load_description *out, const checkpoint *c);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_LEN = 256, MEMBER_MAX_LEN = NAME_MAX_LEN + 16 }; /* of a module; of "module.weight" */
+enum { NAMED = 8, NAME_MAX_LEN = 256, MEMBER_MAX_LEN = NAME_MAX_LEN + 16 }; /* of a module; of "module.weight" */
 
 static bool failed(const binder *b)
 {
@@ -19,10 +19,11 @@ static bool failed(const binder *b)
 
 static void note_missing(binder *b, checkpoint_part part, const char *name)
 {
+    char         spelled[CHECKPOINT_MAX_SPELLED];
     const size_t len = strlen(b->missing);
-    if (b->n_missing++ < 8)
-        (void)snprintf(b->missing + len, sizeof b->missing - len, "%s%s%s", len > 0 ? ", " : "",
-                       part == CHECKPOINT_MTP ? "mtp." : "", name);
+    if (b->n_missing++ >= NAMED) return;
+    checkpoint_spell(b->c, part, name, spelled, sizeof spelled);
+    (void)snprintf(b->missing + len, sizeof b->missing - len, "%s%s", len > 0 ? ", " : "", spelled);
 }
 
 weir_status bind_finish(binder *b)
@@ -30,7 +31,7 @@ weir_status bind_finish(binder *b)
     if (failed(b)) return b->st;
     if (b->n_missing > 0)
         return b->st = status_fail(b->err, WEIR_FORMAT, "%s: %zu tensors are missing: %s%s", checkpoint_path(b->c),
-                                   b->n_missing, b->missing, b->n_missing > 8 ? ", ..." : "");
+                                   b->n_missing, b->missing, b->n_missing > NAMED ? ", ..." : "");
     return b->st = checkpoint_unexpected(b->c, b->taken, b->skipped, b->err);
 }
 

@@ -13,7 +13,7 @@ typedef struct binder {
     bool              skipped[CHECKPOINT_PARTS]; /* whose tensors may be left over */
     weir_status       st;
     weir_error       *err;
-    char              missing[512]; /* names, for the message */
+    char              missing[1024]; /* names, for the message */
     size_t            n_missing;
 } binder;
 

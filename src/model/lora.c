@@ -7,10 +7,12 @@ enum { X, T, DELTA = T + K_MAX_JOBS, BUFFERS };
 
 static void sizes_of(uint64_t bytes[BUFFERS], const lora_limits *l)
 {
-    const uint64_t row = l->max_rank > 0 ? l->max_rows * sizeof(float) : 0;
-    bytes[X]           = row * l->max_in;
+    const uint64_t row = l->max_rank > 0 ? l->max_rows * sizeof(float) : 0, slots = row * l->per_token;
+    bytes[X] = row * l->max_in;
     for (int i = 0; i < K_MAX_JOBS; i++) bytes[T + i] = row * l->max_rank;
     bytes[DELTA] = row * l->max_out;
+    if (slots > row) bytes[T] = slots * l->max_rank;
+    if (slots * l->slot_out > bytes[DELTA]) bytes[DELTA] = slots * l->slot_out;
 }
 
 uint64_t lora_work_bytes(const lora_limits *l)
@@ -28,6 +30,7 @@ weir_status lora_work_new(lora_work *w, kernels *k, const lora_limits *l, weir_e
     weir_status st          = WEIR_OK;
     memset(w, 0, sizeof *w);
     for (int i = 0; i < K_MAX_JOBS; i++) to[T + i] = &w->t[i];
+    w->per_token = l->per_token;
     sizes_of(bytes, l);
     for (int i = 0; i < BUFFERS && st == WEIR_OK && l->max_rank > 0; i++) st = k->buf_new(k, bytes[i], to[i], err);
     if (st != WEIR_OK) lora_work_free(w, k);
@@ -73,4 +76,29 @@ void lora_add(const lora_step *s, const lora_work *w, kernels *k, uint32_t layer
 {
     for (uint32_t i = 0; s != NULL && i < s->n_runs; i++)
         add_run(s, &s->runs[i], w, k, layer, x, jobs, targets, n_jobs);
+}
+
+static void add_expert_run(const lora_step *s, const lora_run *r, const lora_work *w, kernels *k, const lora_pair *p,
+                           const k_buf *x, bool from_slots, k_buf *y)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t j = 0; j < w->per_token; j++, n++) {
+            s->slots[n]  = r->rows[i] * w->per_token + j;
+            s->scales[n] = p->scale * r->scales[i];
+        }
+    k->expert_linear(k, x, from_slots, &(k_linear_job){p->a, w->t[0]}, 1);  /* t [slots, rank] */
+    k->expert_linear(k, w->t[0], true, &(k_linear_job){p->b, w->delta}, 1); /* delta [slots, out] */
+    k->copy_rows(k, w->delta, NULL, w->delta, s->slots, p->out, n);         /* ascending: read before written */
+    k->add_scaled(k, y, s->slots, w->delta, s->scales, p->out, n);
+}
+
+void lora_add_experts(const lora_step *s, const lora_work *w, kernels *k, uint32_t layer, const k_buf *x,
+                      bool from_slots, const k_linear_job *jobs, const lora_target *targets, uint32_t n_jobs)
+{
+    for (uint32_t i = 0; s != NULL && i < s->n_runs; i++)
+        for (uint32_t j = 0; j < n_jobs; j++) {
+            const lora_pair *p = &s->runs[i].adapter->layers[layer][targets[j]];
+            if (p->a != NULL) add_expert_run(s, &s->runs[i], w, k, p, x, from_slots, jobs[j].y);
+        }
 }

@@ -10,6 +10,8 @@ void model_moe(const model *m, const layer *l, kernels *k, const k_step *s, work
     const k_linear_job  experts[] = {{e->experts.gate, w->slot_gate}, {e->experts.up, w->slot_up}};
     const k_linear_job  shared[]  = {{e->shared.gate, w->gate}, {e->shared.up, w->up}};
     const lora_target   targets[] = {LORA_GATE, LORA_UP}, down[] = {LORA_DOWN};
+    const lora_target   inner[] = {LORA_EXPERT_GATE, LORA_EXPERT_UP}, outer[] = {LORA_EXPERT_DOWN};
+    const k_linear_job  back[] = {{e->experts.down, w->slot_out}};
     k->linear(k, w->h, s->n_rows, gates, 2);
 
     /* The shared block first: its inner rows share memory with the slots'. */
@@ -19,7 +21,9 @@ void model_moe(const model *m, const layer *l, kernels *k, const k_step *s, work
 
     k->route(k, w->router);
     k->expert_linear(k, w->h, false, experts, 2); /* slot_gate, slot_up [T*k, expert_size] */
+    lora_add_experts(w->adapters, &w->adapted, k, l->number, w->h, false, experts, inner, 2);
     k->swiglu(k, w->slot_gate, w->slot_gate, w->slot_up, c->expert_size, s->n_rows * c->experts_per_token);
-    k->expert_linear(k, w->slot_gate, true, &(k_linear_job){e->experts.down, w->slot_out}, 1); /* [T*k, H] */
+    k->expert_linear(k, w->slot_gate, true, back, 1); /* slot_out [T*k, H] */
+    lora_add_experts(w->adapters, &w->adapted, k, l->number, w->slot_gate, true, back, outer, 1);
     k->combine(k, w->o, w->slot_out, w->shared, w->shared_gate, c->hidden_size);
 }

@@ -83,6 +83,15 @@ class Gguf(Case):
         err = self.weir("inspect", first, code=3)[1]
         self.assertIn("s-00002-of-00003.gguf", err)
 
+    def test_a_folder(self):
+        """One model in it, whatever it is called and however it is split; which one cannot be guessed."""
+        first = self.convert("tiny-odd", "--type", "F16", "--split", "3", name="s.gguf")
+        self.assertEqual(self.json("inspect", self.folder)["path"], first)
+        self.assertEqual(self.logits(self.folder), self.logits(first))
+        self.convert("tiny-odd", "--mtp", "none", name="b.gguf")
+        self.assertIn("expected one model, found 2: b.gguf, s-00001-of-00003.gguf",
+                      self.weir("inspect", self.folder, code=3)[1])
+
     def test_mtp_inside_and_beside(self):
         inside = self.json("inspect", self.convert("tiny-dense-tied", "--mtp", "inside", name="i.gguf"))
         beside = self.json("inspect", self.convert("tiny-dense-tied", "--mtp", "beside", name="b.gguf"))

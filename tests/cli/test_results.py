@@ -35,6 +35,23 @@ class Inspect(Case):
                          {name: (t[0], t[1], len(t[2])) for name, t in stored.items()})
         self.assertEqual(info["n_tensors"], len(stored))
 
+    def test_all_formats(self):
+        info = self.json("inspect", FIXTURES / "mlx-mixed")
+        formats = info["formats"]
+        self.assertEqual([f["format"] for f in formats],
+                         ["affine4 g32", "bf16", "affine6 g32", "affine8 g32", "affine3 g32", "f32"])
+        self.assertEqual(sum(f["bytes"] for f in formats), info["weights_bytes"])
+        self.assertEqual(sum(f["weights"] for f in formats), sum(not t["name"].endswith((".scales", ".biases"))
+                                                                 for t in info["tensors"]))
+        self.assertAlmostEqual(sum(f["share"] for f in formats), 1.0, places=9)
+        # Codes and scales of a module count together: 4 bits, and two numbers of 16 for 32 of them.
+        module = "model.layers.0.mlp.up_proj."
+        sizes = {t["name"].rpartition(module)[2]: t["bytes"] for t in info["tensors"] if module in t["name"]}
+        self.assertEqual(set(sizes), {"weight", "scales", "biases"})
+        self.assertGreaterEqual(formats[0]["bytes"], sum(sizes.values()))
+        text = self.weir("inspect", FIXTURES / "mlx-mixed")[0]
+        self.assertIn("affine6 g32", text)
+
     def test_people_get_the_same(self):
         text = self.weir("inspect", DEMO, "--tensors")[0]
         self.assertIn("8: 6 gated DeltaNet, 2 attention", text)
@@ -247,6 +264,15 @@ class Adapters(Case):
         self.assertLess(max(abs(x - y) for x, y in zip(with_adapter, once)), 1e-5 * largest)
         self.assertGreater(max(abs(x - y) for x, y in zip(with_adapter, plain)), 1e-2 * largest)
         self.weir("merge", self.MODEL, out, "--adapter", self.adapter, code=1)
+
+    def test_bench(self):
+        quick = ["--runs", "1", "--budget", "1", "--batch", "2", "--window", "2"]
+        b = self.json("bench", self.MODEL, "--adapter", f"{self.adapter}:0.5", *quick)
+        self.assertEqual([(r["kind"], r["batch"]) for r in b["runs"]],
+                         [("load", 1), ("prefill", 1), ("decode", 1), ("decode", 2), ("window", 1), ("decode", 1)])
+        self.weir("bench", self.MODEL, "--adapter", f"{self.adapter}:200", *quick, code=2)
+        self.weir("bench", FIXTURES / "tiny-moe", "--adapter", self.adapter, *quick, code=3)
+        self.weir("bench", "--shape", "0.8b", "--adapter", self.adapter, code=2)
 
     def test_scales(self):
         plain, full = self.logits(self.MODEL), self.logits(self.MODEL, "--adapter", self.adapter)

@@ -19,7 +19,7 @@ FLAGS = {
     "logits": ["--ids", "--out", "--hidden", "--adapter"],
     "eval": ["--text", "--ids", "--window", "--adapter"],
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
-              "--tokens", "--parallel", *DRAFTS],
+              "--tokens", "--parallel", "--adapter", *DRAFTS],
     "fit": ["--parallel", "--pool", "--adapter", *DRAFTS, *CACHE],
     "quantize": ["--bits", "--group", "--recipe"],
     "merge": ["--adapter"],

@@ -19,19 +19,19 @@ static void check(const adapter *a, const config *c)
         uint32_t            in, out;
         adapter_target_size(c, p->target, &in, &out);
         if (p->layer >= c->n_layers || p->in != in || p->out != out || !isfinite(p->scale)) abort();
+        if (p->mats != adapter_target_mats(c, p->target)) abort();
     }
 }
 
-static void read_tensors(const adapter_config *ac, const uint8_t *data, size_t size)
+static void read_tensors(const adapter_config *ac, const config *c, const uint8_t *data, size_t size)
 {
-    const config c = adapter_config_small();
-    safetensors  file;
-    adapter     *a;
-    weir_error   err;
+    safetensors file;
+    adapter    *a;
+    weir_error  err;
     err.text[0] = '\0';
     if (safetensors_open_memory(&file, "adapter_model.safetensors", data, size, &err) != WEIR_OK) return;
-    if (adapter_read(&a, "adapter", ac, &file, &c, &err) == WEIR_OK)
-        check(a, &c);
+    if (adapter_read(&a, "adapter", ac, &file, c, &err) == WEIR_OK)
+        check(a, c);
     else if (a != NULL || err.text[0] == '\0')
         abort(); /* every failure says why */
     else
@@ -49,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     err.text[0] = '\0';
     if (adapter_config_parse(&c, "adapter_config.json", (const char *)data, n, &err) == WEIR_OK) {
         if (!isfinite(adapter_config_scale(&c, "model.layers.0.mlp.up_proj", 1))) abort();
-        if (n < size) read_tensors(&c, data + n + 1, size - n - 1);
+        const config small = adapter_config_small(), moe = adapter_config_moe();
+        if (n < size) read_tensors(&c, &small, data + n + 1, size - n - 1);
+        if (n < size) read_tensors(&c, &moe, data + n + 1, size - n - 1);
     } else if (err.text[0] == '\0') {
         abort();
     }

@@ -33,7 +33,7 @@ static void read_entries(const gguf *g)
                 const gguf_string s = gguf_next_string(&at);
                 for (size_t c = 0; c < s.len; c++) sum = (uint8_t)(sum + (uint8_t)s.text[c]);
             } else {
-                sum = (uint8_t)(sum + gguf_integer(e, k));
+                sum = (uint8_t)(sum + (uint8_t)gguf_integer(e, k));
             }
         }
     }

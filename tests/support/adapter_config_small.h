@@ -24,4 +24,16 @@ static inline config adapter_config_small(void)
     return c;
 }
 
+/* The same with three experts of 3, two for a token. */
+static inline config adapter_config_moe(void)
+{
+    config c                   = adapter_config_small();
+    c.is_moe                   = true;
+    c.n_experts                = 3;
+    c.n_experts_per_token      = 2;
+    c.moe_intermediate_size    = 3;
+    c.shared_intermediate_size = 3;
+    return c;
+}
+
 #endif

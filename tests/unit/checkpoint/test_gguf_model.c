@@ -487,6 +487,110 @@ static void split_files_belong_together(void **state)
     }
 }
 
+/* ---- a folder ---- */
+
+/* What is in the folder, and what opening it says: NULL, it opens. */
+typedef struct folder_case {
+    const char *files[5];
+    const char *fragments[3];
+} folder_case;
+
+static void a_folder_of_one_file_opens(void **state)
+{
+    (void)state;
+    static const folder_case cases[] = {
+        {{"m.gguf"}, {NULL}},
+        {{"m.gguf", "mmproj-F16.gguf", "README.md"}, {NULL}},
+        {{"a.gguf", "b.gguf"}, {"expected one model, found 2: a.gguf, b.gguf"}},
+        {{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "b.gguf"}, {"found 2: a-00001-of-00002.gguf, b.gguf"}},
+        /* One set: its first file is opened, though here it does not say that it is split. */
+        {{"m-00002-of-00002.gguf", "m-00001-of-00002.gguf"}, {NULL}},
+        {{"m-00002-of-00002.gguf"}, {"m-00001-of-00002.gguf", "No such file"}},
+        {{"README.md"}, {"model"}},
+        {{"m.gguf", "config.json"}, {"model"}}, /* config.json speaks for safetensors */
+    };
+    str file;
+    make_model(&file, "qwen35", &(change){0});
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char       *dir = made_dir();
+        checkpoint *c;
+        weir_error  err;
+        for (size_t k = 0; cases[i].files[k] != NULL; k++) made_file(dir, cases[i].files[k], file.data, file.len);
+        const weir_status st = checkpoint_open(&c, dir, &err);
+        if (cases[i].fragments[0] == NULL) {
+            if (st != WEIR_OK) fail_msg("%zu: %s", i, err.text);
+            assert_non_null(checkpoint_gguf(c));
+            assert_string_equal(checkpoint_path(c) + strlen(dir), i == 4 ? "/m-00001-of-00002.gguf" : "/m.gguf");
+            checkpoint_close(c);
+        } else {
+            assert_true(st != WEIR_OK);
+            for (size_t k = 0; cases[i].fragments[k] != NULL; k++)
+                if (strstr(err.text, cases[i].fragments[k]) == NULL) fail_msg("%zu: %s", i, err.text);
+        }
+        made_remove(dir);
+    }
+    str_free(&file);
+}
+
+/* Each allocation fails once: it is said, and nothing leaks. */
+static void a_folder_without_memory(void **state)
+{
+    (void)state;
+    char       *dir = made_dir();
+    str         file;
+    checkpoint *c;
+    weir_error  err;
+    weir_status st = WEIR_NO_MEMORY;
+    make_model(&file, "qwen35", &(change){0});
+    made_file(dir, "m-00002-of-00002.gguf", file.data, file.len);
+    made_file(dir, "m-00001-of-00002.gguf", file.data, file.len);
+    uint64_t n = 0;
+    while (st == WEIR_NO_MEMORY) {
+        mem_fail_at(++n);
+        st = checkpoint_open(&c, dir, &err);
+        mem_fail_at(0);
+    }
+    if (st != WEIR_OK) fail_msg("allocation %llu: %s", (unsigned long long)n, err.text);
+    assert_true(n > 10); /* or the hook does nothing */
+    checkpoint_close(c);
+    str_free(&file);
+    made_remove(dir);
+}
+
+/* A name that is ours becomes the file's, for messages: there and back for all that are known. */
+static void names_become_the_files(void **state)
+{
+    (void)state;
+    static const struct {
+        checkpoint_part part;
+        const char     *name, *raw;
+    } known[] = {{CHECKPOINT_TRUNK, "layers.3.self_attn.q_proj.weight", "blk.3.attn_q.weight"},
+                 {CHECKPOINT_TRUNK, "layers.0.linear_attn.dt_bias", "blk.0.ssm_dt.bias"},
+                 {CHECKPOINT_TRUNK, "embed_tokens.weight", "token_embd.weight"},
+                 {CHECKPOINT_TRUNK, "norm.weight", "output_norm.weight"},
+                 {CHECKPOINT_HEAD, "lm_head.weight", "output.weight"},
+                 {CHECKPOINT_MTP, "fc.weight", "blk.4.nextn.eh_proj.weight"},
+                 {CHECKPOINT_MTP, "layers.0.mlp.up_proj.weight", "blk.4.ffn_up.weight"},
+                 {CHECKPOINT_MTP, "norm.weight", "blk.4.nextn.shared_head_norm.weight"}};
+    char raw[GGUF_MAX_CANONICAL], name[GGUF_MAX_CANONICAL];
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        assert_true(gguf_raw(known[i].part, known[i].name, 4, raw));
+        assert_string_equal(raw, known[i].raw);
+        assert_int_equal(gguf_canonical(raw, 4, name), known[i].part);
+        assert_string_equal(name, known[i].name);
+    }
+    assert_false(gguf_raw(CHECKPOINT_TRUNK, "layers.3.self_attn.q_proj.scales", 4, raw));
+    assert_false(gguf_raw(CHECKPOINT_TRUNK, "layers.x.mlp.up_proj.weight", 4, raw));
+
+    checkpoint              *c = must_open("qwen35", &(change){0});
+    weir_error               err;
+    const checkpoint_tensor *t;
+    check_failure(checkpoint_require(c, CHECKPOINT_TRUNK, "layers.1.mlp.up_proj.weight", -1, NULL, &t, &err),
+                  WEIR_FORMAT, &err, "missing",
+                  (const char *[]){"blk.1.ffn_up.weight (layers.1.mlp.up_proj.weight): expected the tensor", NULL});
+    checkpoint_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +603,9 @@ int main(void)
         cmocka_unit_test(shapes_and_types_are_the_canonical_ones),
         cmocka_unit_test(a_head_without_a_norm_has_the_trunks),
         cmocka_unit_test(split_files_belong_together),
+        cmocka_unit_test(a_folder_of_one_file_opens),
+        cmocka_unit_test(a_folder_without_memory),
+        cmocka_unit_test(names_become_the_files),
     };
     return cmocka_run_group_tests_name("gguf model", tests, NULL, NULL);
 }

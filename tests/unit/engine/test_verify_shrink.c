@@ -286,22 +286,24 @@ static void test_words(void **given)
     c.n_ops = sizeof ops / sizeof *ops;
     for (uint32_t i = 0; i < VERIFY_TEXTS; i++) v.texts[i].length = 10 + i;
     v.texts[2].shared = 3, v.texts[2].parent = 1;
+    v.texts[4].chosen = VERIFY_ONE;
     str text;
     str_init(&text, 4000);
     verify_print(&text, &v, &c);
-    assert_string_equal(text.data, "isa avx2, threads 3, chunk 5, drafts ngram (at most 2), room for 1 snapshots and "
-                                   "more on disk\n"
-                                   "texts: 0 has 10 tokens; 1 has 11 tokens; 2 has 12 tokens, the first 3 those of 1; "
-                                   "3 has 13 tokens; 4 has 14 tokens\n"
-                                   "a joins with text 2\n"
-                                   "a reads 4\n"
-                                   "a forks to d, which follows text 1\n"
-                                   "a reads 1; d tries 4, 3 of them right, and keeps 2\n"
-                                   "d is saved to a file\n"
-                                   "a becomes what was saved\n"
-                                   "a goes through a file to an engine with isa scalar and threads 2, reads 3 there "
-                                   "and comes back\n"
-                                   "the prefix tree goes to disk, and memory forgets it\n");
+    assert_string_equal(text.data,
+                        "isa avx2, threads 3, chunk 5, drafts ngram (at most 2), room for 1 snapshots and "
+                        "more on disk\n"
+                        "texts: 0 has 10 tokens; 1 has 11 tokens; 2 has 12 tokens, the first 3 those of 1; "
+                        "3 has 13 tokens; 4 has 14 tokens, under an adapter; 5 has 15 tokens; 6 has 16 tokens\n"
+                        "a joins with text 2\n"
+                        "a reads 4\n"
+                        "a forks to d, which follows text 1\n"
+                        "a reads 1; d tries 4, 3 of them right, and keeps 2\n"
+                        "d is saved to a file\n"
+                        "a becomes what was saved\n"
+                        "a goes through a file to an engine with isa scalar and threads 2, reads 3 there "
+                        "and comes back\n"
+                        "the prefix tree goes to disk, and memory forgets it\n");
     str_free(&text);
 }
 

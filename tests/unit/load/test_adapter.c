@@ -73,14 +73,15 @@ static void check_example(bool mlx)
                                   .inv_freq      = inv_freq};
     assert_int_equal(k->reserve(k, &limits, &err), WEIR_OK);
     assert_int_equal(load_lora(&l, k, a, &err), WEIR_OK);
-    assert_int_equal(lora_work_new(&w, k, &(lora_limits){2, a->max_in, a->max_out, a->max_rank}, &err), WEIR_OK);
+    assert_int_equal(lora_work_new(&w, k, &(lora_limits){2, a->max_in, a->max_out, a->max_rank, 0, 0}, &err), WEIR_OK);
     assert_int_equal(k->buf_new(k, sizeof in, &x, &err), WEIR_OK);
     assert_int_equal(k->buf_new(k, sizeof base, &y, &err), WEIR_OK);
     k->buf_write(k, x, 0, in, sizeof in);
     k->buf_write(k, y, 0, base, sizeof base);
     /* The second of two rows has it. */
     const lora_run run = {.adapter = &l, .n = 1, .rows = (const uint32_t[]){1}, .scales = (const float[]){1.0f}};
-    lora_add(&(lora_step){1, &run, scratch}, &w, k, 1, x, &(k_linear_job){NULL, y}, (const lora_target[]){LORA_K}, 1);
+    lora_add(&(lora_step){1, &run, scratch, NULL}, &w, k, 1, x, &(k_linear_job){NULL, y}, (const lora_target[]){LORA_K},
+             1);
     assert_int_equal(k->finish(k, &err), WEIR_OK);
     k->buf_read(k, y, 0, out, sizeof out);
     assert_memory_equal(out, ((const float[]){1, 1, 81, -39}), sizeof out);
@@ -229,7 +230,7 @@ static void test_tensors_that_are_refused(void **unused)
     REFUSED(WEIR_UNSUPPORTED, "expected a module of layers.0 to layers.1",
             {"model.layers.2.self_attn.k_proj.lora_a", "F32", "[2, 1]", 8},
             {"model.layers.2.self_attn.k_proj.lora_b", "F32", "[1, 2]", 8});
-    REFUSED(WEIR_UNSUPPORTED, "expected a projection of self_attn, linear_attn, mlp or mlp.shared_expert",
+    REFUSED(WEIR_FORMAT, "expected a module that layer 1 of the model has, found \"mlp.switch_mlp.up_proj\"",
             {"model.layers.1.mlp.switch_mlp.up_proj.lora_a", "F32", "[1, 1, 2]", 8},
             {"model.layers.1.mlp.switch_mlp.up_proj.lora_b", "F32", "[1, 3, 1]", 12});
     REFUSED(WEIR_FORMAT, "expected a module that layer 0 of the model has",
@@ -356,6 +357,173 @@ static void test_orientation(void **unused)
     adapter_close(a);
 }
 
+/* ---- experts ---- */
+
+#define STACK "language_model.model.layers.1.mlp.switch_mlp.up_proj"
+#define EXPERT(e) "base_model.model.model.layers.1.mlp.experts." e ".up_proj"
+
+static const float stack_a[] = {1, 2, 3, 4, 1, 0.5f}, stack_b[] = {1, 1, 1, 2, 2, 2, 2, -1, 4};
+
+static void put_stack(made_tensors *t, const char *a_shape, const char *b_shape)
+{
+    put_f32(t, STACK ".lora_a", a_shape, stack_a, 6);
+    put_f32(t, STACK ".lora_b", b_shape, stack_b, 9);
+}
+
+static void put_expert(made_tensors *t, const char *a, const char *b, const char *a_shape, const char *b_shape,
+                       size_t rank)
+{
+    put_f32(t, a, a_shape, stack_a + 4, 2 * rank);
+    put_f32(t, b, b_shape, stack_b + 6, 3 * rank);
+}
+
+/* Of three rows the first and the last have the adapter; they go to experts 0 and 1, and 2 and 1. */
+static void check_experts(const adapter *a, const float *expected)
+{
+    kernels       *k;
+    weir_error     err;
+    lora           l;
+    lora_work      w;
+    k_buf         *x, *y, *logits;
+    const float    in[] = {1, 2, 9, 9, 1, 2}, scores[] = {3, 2, 1, 3, 2, 1, 1, 2, 3};
+    float          out[6 * 3], scales[6], base[6 * 3];
+    uint32_t       slots[6];
+    const double   inv_freq[1] = {1.0};
+    const k_limits limits      = {.max_rows          = 3,
+                                  .max_cols          = 3,
+                                  .max_positions     = 3,
+                                  .experts           = 3,
+                                  .experts_per_token = 2,
+                                  .expert_cols       = 3,
+                                  .attention         = {1, 1, 2, 2, 1e-6f},
+                                  .delta             = {1, 1, 1, 1, 4, false},
+                                  .inv_freq          = inv_freq};
+    const k_span   span        = {.n = 3};
+    assert_int_equal(kernels_open(&k, "cpu", 1, "scalar", &err), WEIR_OK);
+    assert_int_equal(k->reserve(k, &limits, &err), WEIR_OK);
+    assert_int_equal(load_lora(&l, k, a, &err), WEIR_OK);
+    assert_int_equal(lora_work_new(&w, k, &(lora_limits){3, a->max_in, a->max_out, a->max_rank, 2, 3}, &err), WEIR_OK);
+    assert_int_equal(k->buf_new(k, sizeof in, &x, &err), WEIR_OK);
+    assert_int_equal(k->buf_new(k, sizeof base, &y, &err), WEIR_OK);
+    assert_int_equal(k->buf_new(k, sizeof scores, &logits, &err), WEIR_OK);
+    for (int i = 0; i < 18; i++) base[i] = 1;
+    k->buf_write(k, x, 0, in, sizeof in);
+    k->buf_write(k, y, 0, base, sizeof base);
+    k->buf_write(k, logits, 0, scores, sizeof scores);
+    k->begin(k, &(k_step){.n_rows = 3, .n_spans = 1, .ids = (const uint32_t[]){0, 1, 2}, .spans = &span});
+    k->route(k, logits);
+    const lora_run run = {
+        .adapter = &l, .n = 2, .rows = (const uint32_t[]){0, 2}, .scales = (const float[]){1.0f, 1.0f}};
+    lora_add_experts(&(lora_step){1, &run, scales, slots}, &w, k, 1, x, false, &(k_linear_job){NULL, y},
+                     (const lora_target[]){LORA_EXPERT_UP}, 1);
+    assert_int_equal(k->finish(k, &err), WEIR_OK);
+    k->buf_read(k, y, 0, out, sizeof out);
+    assert_memory_equal(out + 6, base, 6 * sizeof *out); /* the slots of the row between */
+    assert_memory_equal(out, expected, 6 * sizeof *out);
+    assert_memory_equal(out + 12, expected + 6, 6 * sizeof *out);
+    k->buf_free(k, x);
+    k->buf_free(k, y);
+    k->buf_free(k, logits);
+    lora_work_free(&w, k);
+    load_lora_free(&l, k);
+    k->close(k);
+}
+
+static void test_experts(void **unused)
+{
+    (void)unused;
+    const config c = adapter_config_moe();
+    made_tensors t;
+    weir_error   err;
+    adapter     *a;
+    /* Expert 0: 20 * (1, 1, 1) * (1 + 2 * 2); 1: 20 * (2, 2, 2) * (3 + 4 * 2); 2: 20 * (2, -1, 4) * (1 + 0.5 * 2). */
+    const float from_stack[] = {101, 101, 101, 441, 441, 441, 81, -39, 161, 441, 441, 441};
+    const float from_one[]   = {1, 1, 1, 1, 1, 1, 81, -39, 161, 1, 1, 1};
+    made_begin(&t);
+    put_stack(&t, "[3, 1, 2]", "[3, 3, 1]");
+    if (open_made(&a, &t, "adapters.safetensors", MLX, &c, &err) != WEIR_OK) fail_msg("%s", err.text);
+    assert_int_equal(a->n, 1);
+    assert_int_equal(a->bytes, (6 + 9) * sizeof(float));
+    assert_memory_equal(pair_of(a, LORA_EXPERT_UP)->a, stack_a, sizeof stack_a);
+    assert_memory_equal(pair_of(a, LORA_EXPERT_UP)->b, stack_b, sizeof stack_b);
+    check_experts(a, from_stack);
+    adapter_close(a);
+
+    /* One of the experts by itself: the others have nothing. */
+    made_begin(&t);
+    put_expert(&t, EXPERT("2") ".lora_A.weight", EXPERT("2") ".lora_B.weight", "[1, 2]", "[3, 1]", 1);
+    if (open_made(&a, &t, "adapter_model.safetensors", PEFT, &c, &err) != WEIR_OK) fail_msg("%s", err.text);
+    assert_int_equal(a->n, 1);
+    check_experts(a, from_one);
+    adapter_close(a);
+}
+
+static void check_experts_refused(made_tensors *t, weir_status st, const char *says)
+{
+    const config c = adapter_config_moe();
+    weir_error   err;
+    adapter     *a;
+    check_failure(open_made(&a, t, "adapter_model.safetensors", PEFT, &c, &err), st, &err, says,
+                  (const char *const[]){"adapter_model.safetensors", says, NULL});
+}
+
+static void test_experts_that_are_refused(void **unused)
+{
+    (void)unused;
+    made_tensors t;
+    made_begin(&t);
+    put_stack(&t, "[1, 3, 2]", "[3, 3, 1]");
+    check_experts_refused(&t, WEIR_FORMAT, "expected 3 experts, found 1");
+    made_begin(&t);
+    put_stack(&t, "[3, 2, 1]", "[3, 3, 1]"); /* turned, which no program writes */
+    check_experts_refused(&t, WEIR_FORMAT, "expected A [r, 2] and B [3, r], found [2, 1] and [3, 1]");
+    made_begin(&t);
+    put_stack(&t, "[3, 2]", "[3, 3]");
+    check_experts_refused(&t, WEIR_UNSUPPORTED, "expected a matrix for each expert, found 2 dimensions");
+    made_begin(&t);
+    put_expert(&t, EXPERT("0") ".lora_A.weight", EXPERT("0") ".lora_B.weight", "[1, 2]", "[3, 1]", 1);
+    put_stack(&t, "[3, 1, 2]", "[3, 3, 1]");
+    check_experts_refused(&t, WEIR_FORMAT, "expected every matrix once");
+    made_begin(&t);
+    put_expert(&t, EXPERT("3") ".lora_A.weight", EXPERT("3") ".lora_B.weight", "[1, 2]", "[3, 1]", 1);
+    check_experts_refused(&t, WEIR_UNSUPPORTED, "found \"mlp.experts.3.up_proj\"");
+    made_begin(&t);
+    put_expert(&t, EXPERT("0") ".lora_A.weight", EXPERT("0") ".lora_B.weight", "[1, 2]", "[3, 1]", 1);
+    put_f32(&t, EXPERT("1") ".lora_A.weight", "[2, 2]", stack_a, 4);
+    put_f32(&t, EXPERT("1") ".lora_B.weight", "[3, 2]", stack_b, 6);
+    check_experts_refused(&t, WEIR_UNSUPPORTED, "expected one rank, type and scale for all experts of a layer");
+}
+
+/* ---- what is told ---- */
+
+static void keep_line(void *user, weir_log_level level, const char *line)
+{
+    (void)level;
+    (void)snprintf(user, 400, "%s", line);
+}
+
+/* As before training: B is zero.  It opens, and the log says so. */
+static void test_an_adapter_of_nothing(void **unused)
+{
+    (void)unused;
+    static const float zeros[2], some[] = {0, 1};
+    const config       c = adapter_config_small();
+    for (int nothing = 0; nothing < 2; nothing++) {
+        char         line[400] = "";
+        made_tensors t;
+        weir_error   err;
+        adapter     *a;
+        made_begin(&t);
+        put_f32(&t, KEY ".lora_A.weight", "[1, 2]", some, 2);
+        put_f32(&t, KEY ".lora_B.weight", "[2, 1]", nothing ? zeros : some, 2);
+        weir_log_set(keep_line, line);
+        if (open_made(&a, &t, "adapter_model.safetensors", PEFT, &c, &err) != WEIR_OK) fail_msg("%s", err.text);
+        weir_log_set(NULL, NULL);
+        assert_int_equal(strstr(line, "the adapter changes nothing") != NULL, nothing);
+        adapter_close(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +534,9 @@ int main(void)
         cmocka_unit_test(test_fused_layouts),
         cmocka_unit_test(test_tiled_heads),
         cmocka_unit_test(test_orientation),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_experts_that_are_refused),
+        cmocka_unit_test(test_an_adapter_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
