@@ -2,6 +2,7 @@
 #ifndef WEIR_GENERATE_H
 #define WEIR_GENERATE_H
 
+#include "weir/grammar.h"
 #include "weir/sample.h"
 #include "weir/sequence.h"
 
@@ -23,6 +24,10 @@ typedef struct weir_generate_options {
     bool                      thinking_open; /* the prompt ends inside <think> (weir_prompt) */
     bool                      raw;           /* plain completion: stop strings apply to all text, no reasoning */
     bool                      no_drafts;     /* leave the engine's draft source out */
+    /* What the text keeps to; NULL: nothing.  Borrowed: it must live as long as the generation.  The
+     * reasoning stays free; the reply ends as soon as nothing may follow.  Where no token may come next
+     * the generation fails with WEIR_INVALID. */
+    const weir_grammar *grammar;
 } weir_generate_options;
 
 #define WEIR_GENERATE_OPTIONS_INIT \

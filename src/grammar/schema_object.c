@@ -188,8 +188,10 @@ static weir_status put_in_any_order(schema_compiler *c, const properties *o, uin
 static weir_status put_comma(schema_compiler *c, uint32_t from, uint32_t to, weir_error *err)
 {
     const uint32_t behind = automaton_node(c->a, c->a->nodes[from].rule);
+    const uint32_t before = c->opt.any_space ? automaton_node(c->a, c->a->nodes[from].rule) : from;
     TRY(automaton_status(c->a, err));
-    automaton_bytes_edge(c->a, from, ',', ',', behind);
+    if (c->opt.any_space) schema_call_space(c, from, before);
+    automaton_bytes_edge(c->a, before, ',', ',', behind);
     schema_call_space(c, behind, to);
     return automaton_status(c->a, err);
 }
@@ -229,10 +231,7 @@ static weir_status put_unordered(schema_compiler *c, const properties *o, uint32
     automaton_guard(a, behind, EDGE_ALL, required, done);
     TRY(put_close(c, done, '}', end, err));
     /* The same white space serves an object without members. */
-    const uint32_t bracket = automaton_node(a, id);
-    TRY(automaton_status(a, err));
-    automaton_guard(a, empty, EDGE_ALL, required, bracket);
-    automaton_bytes_edge(a, bracket, '}', '}', end);
+    if (required == 0) automaton_bytes_edge(a, empty, '}', '}', end);
     return automaton_status(a, err);
 }
 
@@ -376,7 +375,7 @@ weir_status schema_put_array(schema_compiler *c, const json_t *flat, uint32_t fr
     const uint32_t end = a->rules[id].end;
     automaton_bytes_edge(a, a->rules[id].start, '[', '[', open);
     schema_call_space(c, open, empty);
-    automaton_guard(a, empty, EDGE_ENOUGH, 0, bracket);
+    if (least == 0) automaton_free_edge(a, empty, bracket);
     automaton_guard(a, empty, EDGE_COUNT, 0, first);
     automaton_bytes_edge(a, bracket, ']', ']', end);
     TRY(put_elements(c, flat, first, done, err));

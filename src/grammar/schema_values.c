@@ -47,11 +47,14 @@ uint32_t schema_colon(schema_compiler *c)
     automaton     *a     = c->a;
     const uint32_t start = a->rules[c->colon].start, end = a->rules[c->colon].end, behind = node_in(c, c->colon);
     if (a->failed) return c->colon;
-    automaton_bytes_edge(a, start, ':', ':', behind);
     if (c->opt.any_space) {
+        const uint32_t before = node_in(c, c->colon);
+        schema_call_space(c, start, before);
+        automaton_bytes_edge(a, before, ':', ':', behind);
         schema_call_space(c, behind, end);
         return c->colon;
     }
+    automaton_bytes_edge(a, start, ':', ':', behind);
     automaton_free_edge(a, behind, end);
     automaton_bytes_edge(a, behind, ' ', ' ', end);
     return c->colon;
