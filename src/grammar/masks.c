@@ -52,6 +52,8 @@ static void lay_out(masks *m, region *r)
     m->bits           = take(r, m->words, sizeof *m->bits);
     m->ids            = take(r, IDS_MOST, sizeof *m->ids);
     m->asks           = take(r, ASKS_MOST, sizeof *m->asks);
+    m->raw            = take(r, ASKS_MOST, sizeof *m->raw);
+    m->as             = take(r, m->t->n, sizeof *m->as);
     m->dense          = take(r, (size_t)DENSE_MOST * m->words, sizeof *m->dense);
 }
 
@@ -77,6 +79,7 @@ weir_status masks_init(masks *m, const automaton *a, const trie *t, weir_error *
     m->below.a = m->here.a = a;
     m->below.list = m->here.list = m->list;
     m->below.f                   = &m->below_frames;
+    m->below.keeps_limited       = true;
     forget(m);
     return WEIR_OK;
 }
@@ -125,24 +128,25 @@ static void clear_below(masks *m, uint32_t from, uint32_t to)
 /* A walk of the vocabulary, and what it starts from: nothing, or the mask of the same
  * place when any number may come. */
 typedef struct walk {
-    const mask_entry *like;      /* NULL: nothing */
-    uint32_t          like_next; /* of its asks */
-    uint32_t          first_ask;
+    const mask_entry *like; /* NULL: nothing */
     uint32_t          sets[TRIE_DEPTH_MOST + 2];
 } walk;
 
-static bool note(masks *m, uint32_t at, uint32_t place_node)
+static bool note(masks *m, uint32_t at, uint32_t what)
 {
-    if (m->n_asks == ASKS_MOST) return false;
-    m->asks[m->n_asks++] = (mask_ask){at, place_node};
+    if (m->n_raw == ASKS_MOST) return false;
+    m->raw[m->n_raw++] = (mask_ask){at, what};
     return true;
 }
 
+/* All that follows node `at` is to be asked of the places of s that ask. */
 static bool note_asks(masks *m, const place_set *s, uint32_t at)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         const place *p = &m->below.pool[s->first + i];
-        if ((p->node & PLACE_ASK) && !note(m, at, p->node)) return false;
+        if (!(p->node & PLACE_ASK) || p->node == PLACE_LIMITED) continue;
+        for (uint32_t c = at + 1; c < m->t->nodes[at].skip; c = m->t->nodes[c].skip)
+            if (!note(m, c, p->node)) return false;
     }
     return true;
 }
@@ -153,19 +157,8 @@ static bool as_if_unlimited(const masks *m, const place_set *s, uint32_t height)
     if (s->asks) return false;
     for (uint32_t i = 0; i < s->n; i++) {
         const place *p = &m->below.pool[s->first + i];
-        if (p->frame != FRAME_BOTTOM || p->data >> 32 != 0 || (uint32_t)p->data < height) return false;
-    }
-    return true;
-}
-
-/* The asks of `like` before trie node `to` are passed over, or taken too. */
-static bool take_asks(masks *m, walk *w, uint32_t to, bool too)
-{
-    while (w->like_next < w->like->n_asks) {
-        const mask_ask a = m->asks[w->like->asks + w->like_next];
-        if (a.at >= to) break;
-        w->like_next++;
-        if (too && !note(m, a.at, a.place)) return false;
+        if (p->node == PLACE_LIMITED || p->frame != FRAME_BOTTOM || p->data >> 32 != 0 || (uint32_t)p->data < height)
+            return false;
     }
     return true;
 }
@@ -176,17 +169,41 @@ static bool visit(masks *m, walk *w, uint32_t *i, uint32_t set)
     const trie_node *n = &m->t->nodes[*i];
     const place_set *s = &m->below.sets[set];
     if (n->id != TRIE_NO_TOKEN) set_bit(m->bits, n->id);
-    if (w->like != NULL) {
-        if (!take_asks(m, w, *i + 1, false)) return false;
-        if (n->height > 0 && as_if_unlimited(m, s, n->height)) {
-            *i = n->skip;
-            return take_asks(m, w, n->skip, true);
-        }
+    if (w->like != NULL && n->height > 0 && as_if_unlimited(m, s, n->height)) {
+        m->as[m->n_as++] = (mask_range){*i + 1, n->skip};
+        *i               = n->skip;
+        return true;
     }
-    if (s->asks && n->skip > *i + 1 && !note_asks(m, s, *i)) return false;
+    if (s->asks && n->height > 0 && !note_asks(m, s, *i)) return false;
     w->sets[n->depth + 1] = set;
     ++*i;
     return true;
+}
+
+/* What is asked where the walk was as without a limit. */
+static bool note_alike(masks *m, const mask_entry *like)
+{
+    for (uint32_t i = 0; i < like->n_asks; i++) {
+        const mask_ask a  = m->asks[like->asks + i];
+        uint32_t       lo = 0, hi = m->n_as; /* the first range that ends behind it */
+        while (lo < hi) {
+            const uint32_t mid = (lo + hi) / 2;
+            if (m->as[mid].end > a.at)
+                hi = mid;
+            else
+                lo = mid + 1;
+        }
+        if (lo < m->n_as && m->as[lo].first <= a.at && !note(m, a.at, a.place)) return false;
+    }
+    return true;
+}
+
+static void add_entry(const masks *m, const mask_entry *e, uint64_t *bits)
+{
+    for (uint32_t i = 0; i < e->n_ids; i++) set_bit(bits, m->ids[e->ids + i]);
+    if (e->dense == MASK_SPARSE) return;
+    const uint64_t *from = m->dense + (size_t)e->dense * m->words;
+    for (uint32_t i = 0; i < m->words; i++) bits[i] |= from[i];
 }
 
 /* Finds the bits and the asks of a place.  False: out of room, or the work is too much. */
@@ -194,12 +211,11 @@ static bool walk_all(masks *m, walk *w, const place *p)
 {
     m->list->work   = 0;
     m->list->failed = false;
-    w->sets[0]      = place_table_set(&m->below, p, 1);
+    m->n_raw = m->n_as = 0;
+    w->sets[0]         = place_table_set(&m->below, p, 1);
     if (w->sets[0] == SET_NONE) return false;
-    if (w->like == NULL)
-        memset(m->bits, 0, m->words * sizeof *m->bits);
-    else
-        memcpy(m->bits, m->dense + (size_t)w->like->dense * m->words, m->words * sizeof *m->bits);
+    memset(m->bits, 0, m->words * sizeof *m->bits);
+    if (w->like != NULL) add_entry(m, w->like, m->bits);
     for (uint32_t i = 0; i < m->t->n;) {
         const trie_node *n   = &m->t->nodes[i];
         const uint32_t   set = place_table_step(&m->below, w->sets[n->depth], n->byte);
@@ -208,13 +224,10 @@ static bool walk_all(masks *m, walk *w, const place *p)
             if (!visit(m, w, &i, set)) return false;
             continue;
         }
-        if (w->like != NULL) {
-            clear_below(m, i, n->skip);
-            if (!take_asks(m, w, n->skip, false)) return false;
-        }
+        if (w->like != NULL) clear_below(m, i, n->skip);
         i = n->skip;
     }
-    return true;
+    return w->like == NULL || note_alike(m, w->like);
 }
 
 static uint32_t count_bits(const masks *m)
@@ -224,7 +237,33 @@ static uint32_t count_bits(const masks *m)
     return n;
 }
 
-/* Puts what a walk found where it stays.  False: out of room. */
+/* Puts the asks of a walk where they stay, by their bytes.  False: out of room. */
+static bool store_asks(masks *m, mask_entry *e)
+{
+    const trie_node *nodes = m->t->nodes;
+    if (m->n_raw == 0) return true;
+    if (IDS_MOST - m->n_ids < 257 || ASKS_MOST - m->n_asks < m->n_raw) return false;
+    uint32_t *first = m->ids + m->n_ids, at[256];
+    e->asks         = m->n_asks;
+    e->n_asks       = m->n_raw;
+    e->by_byte      = m->n_ids;
+    e->one_place    = m->raw[0].place;
+    memset(first, 0, 257 * sizeof *first);
+    for (uint32_t i = 0; i < m->n_raw; i++) {
+        first[nodes[m->raw[i].at].byte + 1]++;
+        if (m->raw[i].place != m->raw[0].place) e->one_place = 0;
+    }
+    for (uint32_t b = 0; b < 256; b++) {
+        first[b + 1] += first[b];
+        at[b] = m->n_asks + first[b];
+    }
+    for (uint32_t i = 0; i < m->n_raw; i++) m->asks[at[nodes[m->raw[i].at].byte]++] = m->raw[i];
+    m->n_ids += 257;
+    m->n_asks += m->n_raw;
+    return true;
+}
+
+/* Puts the tokens of a walk where they stay.  False: out of room. */
 static bool store(masks *m, mask_entry *e)
 {
     const uint32_t n = count_bits(m);
@@ -252,11 +291,9 @@ static uint32_t *entry_head(const masks *m, uint32_t at, uint64_t data)
 static mask_entry *entry_make(masks *m, const place *p, const mask_entry *like)
 {
     if (m->n_entries == ENTRIES_MOST) return NULL;
-    walk       w = {.like = like != NULL && like->dense != MASK_SPARSE ? like : NULL};
-    mask_entry e = {.data = p->data, .node = p->node, .dense = MASK_SPARSE, .asks = m->n_asks};
-    if (!walk_all(m, &w, p)) return NULL;
-    e.n_asks = m->n_asks - e.asks;
-    if (!store(m, &e)) return NULL;
+    walk       w = {.like = like};
+    mask_entry e = {.data = p->data, .node = p->node, .dense = MASK_SPARSE};
+    if (!walk_all(m, &w, p) || !store(m, &e) || !store_asks(m, &e)) return NULL;
     uint32_t *head = entry_head(m, p->node, p->data);
     e.next         = *head;
     *head          = m->n_entries;
@@ -312,12 +349,13 @@ static uint32_t resume(masks *m, const place *p, uint32_t what, frames *f)
     return l->failed ? SET_NONE : place_table_set(&m->here, l->kept, l->kept_n);
 }
 
-/* The tokens below trie node `at` that go on from `set`. */
+/* The tokens below trie node `at`, whose bytes lead to `set`, and its own. */
 static bool walk_below(masks *m, uint32_t at, uint32_t set, uint64_t *bits)
 {
     const trie_node *top = &m->t->nodes[at];
     uint32_t         sets[TRIE_DEPTH_MOST + 2];
     sets[top->depth + 1] = set;
+    if (top->id != TRIE_NO_TOKEN) set_bit(bits, top->id);
     for (uint32_t i = at + 1; i < top->skip;) {
         const trie_node *n  = &m->t->nodes[i];
         const uint32_t   to = place_table_step(&m->here, sets[n->depth], n->byte);
@@ -333,31 +371,43 @@ static bool walk_below(masks *m, uint32_t at, uint32_t set, uint64_t *bits)
     return true;
 }
 
-static bool settle_asks(masks *m, const mask_entry *e, const place *p, frames *f, uint64_t *bits)
+/* The sets of `here` that asked places became, the latest few. */
+typedef struct resumed {
+    uint32_t what[8], set[8], n;
+} resumed;
+
+static uint32_t resume_once(masks *m, resumed *r, const place *p, uint32_t what, frames *f)
 {
-    enum { MEMO = 8 };
-    uint32_t what[MEMO], set[MEMO], n = 0;
-    for (uint32_t i = 0; i < e->n_asks; i++) {
-        const mask_ask a = m->asks[e->asks + i];
-        uint32_t       j = 0;
-        while (j < n && what[j] != a.place) j++;
-        if (j == n) {
-            if (n == MEMO) j = n = 0;
-            what[j] = a.place;
-            set[j]  = resume(m, p, a.place, f);
-            n++;
-        }
-        if (set[j] == SET_NONE || !walk_below(m, a.at, set[j], bits)) return false;
+    enum { MOST = sizeof r->what / sizeof *r->what };
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->what[i] == what) return r->set[i];
+    if (r->n == MOST) r->n = 0;
+    r->what[r->n] = what;
+    return r->set[r->n++] = resume(m, p, what, f);
+}
+
+static bool settle_byte(masks *m, resumed *r, const mask_entry *e, uint8_t byte, const place *p, frames *f,
+                        uint64_t *bits)
+{
+    const uint32_t *first = m->ids + e->by_byte + byte;
+    for (uint32_t i = first[0]; i < first[1]; i++) {
+        const mask_ask a   = m->asks[e->asks + i];
+        const uint32_t set = resume_once(m, r, p, a.place, f);
+        if (set == SET_NONE) return false;
+        const uint32_t to = place_table_step(&m->here, set, byte);
+        if (to == SET_NONE) return false;
+        if (to == SET_DEAD && e->one_place != 0) return true;
+        if (to != SET_DEAD && !walk_below(m, a.at, to, bits)) return false;
     }
     return true;
 }
 
-static void add_entry(const masks *m, const mask_entry *e, uint64_t *bits)
+static bool settle_asks(masks *m, const mask_entry *e, const place *p, frames *f, uint64_t *bits)
 {
-    for (uint32_t i = 0; i < e->n_ids; i++) set_bit(bits, m->ids[e->ids + i]);
-    if (e->dense == MASK_SPARSE) return;
-    const uint64_t *from = m->dense + (size_t)e->dense * m->words;
-    for (uint32_t i = 0; i < m->words; i++) bits[i] |= from[i];
+    resumed r = {.n = 0};
+    for (unsigned byte = 0; byte < 256 && e->n_asks > 0; byte++)
+        if (!settle_byte(m, &r, e, (uint8_t)byte, p, f, bits)) return false;
+    return true;
 }
 
 weir_status masks_add(masks *m, const place *p, uint32_t n, frames *f, uint64_t *bits, weir_error *err)

@@ -4,7 +4,8 @@
  * the place taken to be unknown.  That settles nearly all tokens: they are kept as bits,
  * or as a list where they are few.  What is left are tokens that go past the end of
  * the place's rule, or past an edge that asks for data: they are kept as a list of
- * "from here on" (trie node and place), and settled each time with the calls as they are.
+ * "from here on" (trie node and place), by the byte that comes next, and settled each
+ * time with the calls as they are.
  *
  * All memory is taken once, as pages that cost nothing until they are used; where it
  * does not suffice, everything is forgotten and found again when it is needed. */
@@ -20,12 +21,19 @@ typedef struct mask_entry {
     uint32_t dense;      /* slot of bits, or MASK_SPARSE: */
     uint32_t ids, n_ids; /* in the pool */
     uint32_t asks, n_asks;
+    uint32_t by_byte;   /* in the pool of ids, where n_asks > 0: [257] where the asks of a byte begin */
+    uint32_t one_place; /* the place of all asks; 0: they have several */
 } mask_entry;
 
-/* The tokens below trie node `at` depend on what follows `place`. */
+/* Whether the tokens at and below trie node `at` are allowed depends on what follows `place`. */
 typedef struct mask_ask {
     uint32_t at, place;
 } mask_ask;
+
+/* Trie nodes first <= i < end. */
+typedef struct mask_range {
+    uint32_t first, end;
+} mask_range;
 
 typedef struct masks {
     const automaton *a;
@@ -45,6 +53,9 @@ typedef struct masks {
     uint32_t   *ids;   /* pools */
     mask_ask   *asks;
     uint32_t    n_dense, n_ids, n_asks;
+    mask_ask   *raw; /* of the walk, */
+    mask_range *as;  /* and the parts of the tree where it is as without a limit */
+    uint32_t    n_raw, n_as;
 } masks;
 
 weir_status masks_init(masks *m, const automaton *a, const trie *t, weir_error *err);

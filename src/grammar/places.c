@@ -18,7 +18,7 @@ static bool same(const place *a, const place *b)
 void place_list_start(place_list *l)
 {
     l->n = l->kept_n = 0;
-    l->ended = false;
+    l->ended = l->limited = false;
     if (++l->now == 0) {
         memset(l->stamp, 0, sizeof l->stamp);
         l->now = 1;
@@ -66,6 +66,8 @@ static bool pass(place_list *l, const edge *e, const place *p)
     case EDGE_COUNT:
         if (most > 0)
             place_list_add(l, e->to, data_count(least - (least > 0), most == DATA_MANY ? most : most - 1), p->frame);
+        else
+            l->limited = true;
         break;
     case EDGE_ENOUGH:
         if (least == 0) place_list_add(l, e->to, DATA_NONE, p->frame);
@@ -121,6 +123,7 @@ void place_list_step(place_list *l, const automaton *a, const place *p, uint32_t
 {
     place_list_start(l);
     for (uint32_t i = 0; i < n; i++) {
+        if (p[i].node == PLACE_LIMITED) l->limited = true;
         if (p[i].node & PLACE_ASK) continue;
         for (uint32_t j = a->nodes[p[i].node].first; j != NO_EDGE; j = a->edges[j].next) {
             const edge *e = &a->edges[j];
@@ -141,6 +144,19 @@ void place_table_clear(place_table *t)
     memset(t->step[SET_DEAD], 0, sizeof t->step[SET_DEAD]);
 }
 
+/* Bytes that no place reads lead nowhere, and need not be asked. */
+static void fill_row(const automaton *a, const place *p, uint32_t n, uint32_t row[256])
+{
+    memset(row, 0, 256 * sizeof *row);
+    for (uint32_t i = 0; i < n; i++) {
+        if (p[i].node & PLACE_ASK) continue;
+        for (uint32_t j = a->nodes[p[i].node].first; j != NO_EDGE; j = a->edges[j].next) {
+            const edge *e = &a->edges[j];
+            if (e->kind == EDGE_BYTES) memset(row + e->lo, 0xFF, (size_t)(e->hi - e->lo + 1) * sizeof *row);
+        }
+    }
+}
+
 uint32_t place_table_set(place_table *t, const place *p, uint32_t n)
 {
     if (n == 0) return SET_DEAD;
@@ -148,7 +164,7 @@ uint32_t place_table_set(place_table *t, const place *p, uint32_t n)
     bool     asks = false;
     for (uint32_t i = 0; i < n; i++) {
         h = h * 31 + place_hash(&p[i]);
-        asks |= (p[i].node & PLACE_ASK) != 0;
+        asks |= (p[i].node & PLACE_ASK) != 0 && p[i].node != PLACE_LIMITED;
     }
     uint32_t *head = &t->heads[(h ^ h >> 16) % SETS_HEADS];
     for (uint32_t i = *head; i != SET_NONE; i = t->sets[i].next) {
@@ -160,7 +176,7 @@ uint32_t place_table_set(place_table *t, const place *p, uint32_t n)
     if (t->n == SETS_MOST || n > SETS_POOL - t->pool_n) return SET_NONE;
     memcpy(t->pool + t->pool_n, p, n * sizeof *p);
     t->sets[t->n] = (place_set){.first = t->pool_n, .n = n, .next = *head, .asks = asks};
-    memset(t->step[t->n], 0xFF, sizeof t->step[t->n]);
+    fill_row(t->a, p, n, t->step[t->n]);
     t->pool_n += n;
     *head = t->n;
     return t->n++;
@@ -171,6 +187,7 @@ uint32_t place_table_miss(place_table *t, uint32_t set, uint8_t byte)
     const place_set *s = &t->sets[set];
     place_list_step(t->list, t->a, t->pool + s->first, s->n, byte);
     place_list_close(t->list, t->a, t->f);
+    if (t->keeps_limited && t->list->limited && t->list->kept_n > 0) keep(t->list, PLACE_LIMITED, 0, FRAME_BOTTOM);
     if (t->list->failed) return SET_NONE;
     const uint32_t to = place_table_set(t, t->list->kept, t->list->kept_n);
     return t->step[set][byte] = to;

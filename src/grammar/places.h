@@ -15,6 +15,9 @@
 #include "grammar/frames.h"
 
 #define PLACE_POPPED UINT32_MAX
+/* Not a place: somewhere on the way to this set nothing more could be counted.  Kept
+ * where masks are made, which look whether a limit was felt. */
+#define PLACE_LIMITED (UINT32_MAX - 1)
 #define PLACE_ASK    0x80000000u
 
 typedef struct place {
@@ -43,6 +46,7 @@ typedef struct place_list {
     uint32_t n, kept_n;
     bool     failed;            /* too many places or frames; sticks */
     bool     ended;             /* the rule at the bottom has */
+    bool     limited;           /* for PLACE_LIMITED */
     uint64_t work;              /* places closed so far */
     place    all[PLACES_MOST];  /* met on the way */
     place    kept[PLACES_MOST]; /* that read a byte, or end */
@@ -66,6 +70,7 @@ typedef struct place_table {
     const automaton *a;
     frames          *f;
     place_list      *list;
+    bool             keeps_limited;
     place           *pool; /* [SETS_POOL] */
     place_set       *sets; /* [SETS_MOST] */
     uint32_t (*step)[256]; /* [SETS_MOST] SET_NONE: not asked yet */

@@ -8,12 +8,21 @@
 
 typedef struct trie_token {
     const uint8_t *bytes;
+    uint64_t       head; /* the first bytes as a number: most comparisons end there */
     uint32_t       len, id;
 } trie_token;
+
+static uint64_t head_of(const uint8_t *bytes, size_t len)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < 8; i++) h = h << 8 | (i < len ? bytes[i] : 0);
+    return h;
+}
 
 static int by_bytes(const void *a, const void *b)
 {
     const trie_token *x = a, *y = b;
+    if (x->head != y->head) return x->head < y->head ? -1 : 1;
     const uint32_t    n = x->len < y->len ? x->len : y->len;
     const int         c = memcmp(x->bytes, y->bytes, n);
     if (c != 0) return c;
@@ -39,7 +48,7 @@ static uint32_t collect(trie_token *list, uint32_t n_ids, trie_bytes_fn *bytes, 
     for (uint32_t id = 0; id < n_ids; id++) {
         size_t         len;
         const uint8_t *b = bytes(user, id, &len);
-        if (b != NULL && len > 0 && len <= TRIE_DEPTH_MOST) list[n++] = (trie_token){b, (uint32_t)len, id};
+        if (b != NULL && len > 0 && len <= TRIE_DEPTH_MOST) list[n++] = (trie_token){b, head_of(b, len), (uint32_t)len, id};
     }
     qsort(list, n, sizeof *list, by_bytes);
     return n;
