@@ -2,10 +2,8 @@
 #include "grammar/schema.h"
 
 #include "base/mem.h"
-#include "grammar/places.h"
 #include "grammar/schema_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool says(const json_t *list, const char *name)
@@ -21,8 +19,6 @@ static bool allows(const json_t *flat, const char *type)
     const json_t *list = json_object_get(flat, "type");
     return list == NULL || says(list, type);
 }
-
-static weir_status put_value(schema_compiler *c, json_t *flat, uint32_t from, uint32_t to, weir_error *err);
 
 /* One of the first list of choices, with all the rest. */
 static weir_status put_choices(schema_compiler *c, json_t *flat, uint32_t from, uint32_t to, weir_error *err)
@@ -42,7 +38,7 @@ static weir_status put_choices(schema_compiler *c, json_t *flat, uint32_t from, 
         }
         json_t *copy = schema_flat_copy(flat);
         st           = copy == NULL ? schema_no_memory(err) : schema_flatten(c, one, copy, 0, err);
-        if (st == WEIR_OK) st = put_value(c, copy, from, to, err);
+        if (st == WEIR_OK) st = schema_put_value(c, copy, from, to, err);
         json_decref(copy);
     }
     json_decref(list);
@@ -69,7 +65,7 @@ static weir_status put_types(schema_compiler *c, const json_t *flat, uint32_t fr
     return automaton_status(a, err);
 }
 
-static weir_status put_value(schema_compiler *c, json_t *flat, uint32_t from, uint32_t to, weir_error *err)
+weir_status schema_put_value(schema_compiler *c, json_t *flat, uint32_t from, uint32_t to, weir_error *err)
 {
     TRY(automaton_status(c->a, err));
     if (json_object_get(flat, "never") != NULL) return WEIR_OK;
@@ -96,7 +92,7 @@ static weir_status fill(schema_compiler *c, const json_t *schema, uint32_t id, w
         const uint32_t any = schema_any(c);
         automaton_call(a, body, any, DATA_NONE, r.end);
     } else if (st == WEIR_OK) {
-        st = put_value(c, flat, body, r.end, err);
+        st = schema_put_value(c, flat, body, r.end, err);
     }
     json_decref(flat);
     TRY(st);
@@ -148,89 +144,6 @@ weir_status schema_rule_of_all(schema_compiler *c, json_t *parts, uint32_t *id, 
     }
     json_decref(all); /* c->made has it */
     return schema_rule_of(c, all, id, err);
-}
-
-/* ---- enum ---- */
-
-/* True when rule `id` alone accepts the text; asked of an automaton that is not finished. */
-static weir_status fits(const automaton *a, uint32_t id, const char *text, size_t len, bool *yes, weir_error *err)
-{
-    enum { FRAMES = 4096 };
-    place_list *l      = mem_zalloc(1, sizeof *l);
-    frame      *memory = mem_alloc(FRAMES, sizeof *memory);
-    place      *now    = mem_alloc(PLACES_MOST, sizeof *now);
-    frames      f;
-    *yes = false;
-    if (l == NULL || memory == NULL || now == NULL) {
-        mem_free(l);
-        mem_free(memory);
-        mem_free(now);
-        return schema_no_memory(err);
-    }
-    frames_init(&f, memory, FRAMES);
-    place_list_start(l);
-    place_list_add(l, a->rules[id].start, DATA_NONE, FRAME_BOTTOM);
-    place_list_close(l, a, &f);
-    for (size_t i = 0; i < len && !l->failed; i++) {
-        const uint32_t n = l->kept_n;
-        memcpy(now, l->kept, n * sizeof *now);
-        place_list_step(l, a, now, n, (uint8_t)text[i]);
-        place_list_close(l, a, &f);
-    }
-    *yes              = l->ended;
-    const bool failed = l->failed;
-    mem_free(l);
-    mem_free(memory);
-    mem_free(now);
-    return failed ? status_fail(err, WEIR_INVALID, "schema: enum: too much stands beside it") : WEIR_OK;
-}
-
-/* What the schema says apart from enum, as a rule; RULE_NONE: nothing. */
-static weir_status rest_of(schema_compiler *c, const json_t *flat, uint32_t *id, weir_error *err)
-{
-    *id          = RULE_NONE;
-    json_t *rest = schema_flat_copy(flat);
-    if (rest == NULL) return schema_no_memory(err);
-    (void)json_object_del(rest, "enum");
-    weir_status st = WEIR_OK;
-    if (json_object_size(rest) > 0) {
-        *id = automaton_rule(c->a, true);
-        st  = automaton_status(c->a, err);
-        if (st == WEIR_OK) st = put_value(c, rest, c->a->rules[*id].start, c->a->rules[*id].end, err);
-    }
-    json_decref(rest);
-    return st;
-}
-
-/* The value as JSON without white space, its numbers as short as they can be; free(). */
-static char *shortest(const json_t *v)
-{
-    for (size_t precision = 15;; precision++) {
-        char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(precision));
-        if (text == NULL || precision == 17) return text;
-        json_t    *back = json_loads(text, JSON_DECODE_ANY, NULL);
-        const bool same = back != NULL && json_equal(back, (json_t *)(uintptr_t)v);
-        json_decref(back);
-        if (same) return text;
-        free(text); /* jansson's */
-    }
-}
-
-weir_status schema_put_enum(schema_compiler *c, const json_t *flat, uint32_t from, uint32_t to, weir_error *err)
-{
-    const json_t *values = json_object_get(flat, "enum");
-    uint32_t      rest;
-    TRY(rest_of(c, flat, &rest, err));
-    for (size_t i = 0; i < json_array_size(values); i++) {
-        char *text = shortest(json_array_get(values, i));
-        if (text == NULL) return schema_no_memory(err);
-        bool        good = true;
-        weir_status st   = rest == RULE_NONE ? WEIR_OK : fits(c->a, rest, text, strlen(text), &good, err);
-        if (st == WEIR_OK && good) automaton_text(c->a, from, text, strlen(text), to);
-        free(text);
-        TRY(st);
-    }
-    return automaton_status(c->a, err);
 }
 
 /* ---- the whole ---- */

@@ -185,7 +185,7 @@ static weir_status put_in_any_order(schema_compiler *c, const properties *o, uin
 }
 
 /* from --, and white space--> to */
-static weir_status put_comma(schema_compiler *c, uint32_t from, uint32_t to, weir_error *err)
+weir_status schema_comma(schema_compiler *c, uint32_t from, uint32_t to, weir_error *err)
 {
     const uint32_t behind = automaton_node(c->a, c->a->nodes[from].rule);
     const uint32_t before = c->opt.any_space ? automaton_node(c->a, c->a->nodes[from].rule) : from;
@@ -197,7 +197,7 @@ static weir_status put_comma(schema_compiler *c, uint32_t from, uint32_t to, wei
 }
 
 /* from --white space and the bracket--> to */
-static weir_status put_close(schema_compiler *c, uint32_t from, char bracket, uint32_t to, weir_error *err)
+weir_status schema_close(schema_compiler *c, uint32_t from, char bracket, uint32_t to, weir_error *err)
 {
     const uint32_t before = automaton_node(c->a, c->a->nodes[from].rule);
     TRY(automaton_status(c->a, err));
@@ -227,9 +227,9 @@ static weir_status put_unordered(schema_compiler *c, const properties *o, uint32
         automaton_guard(a, behind, EDGE_LEFT, all, comma);
     else
         automaton_free_edge(a, behind, comma);
-    TRY(put_comma(c, comma, next, err));
+    TRY(schema_comma(c, comma, next, err));
     automaton_guard(a, behind, EDGE_ALL, required, done);
-    TRY(put_close(c, done, '}', end, err));
+    TRY(schema_close(c, done, '}', end, err));
     /* The same white space serves an object without members. */
     if (required == 0) automaton_bytes_edge(a, empty, '}', '}', end);
     return automaton_status(a, err);
@@ -247,7 +247,7 @@ static weir_status put_stage(schema_compiler *c, const properties *o, size_t i, 
     automaton     *a   = c->a;
     const uint32_t one = automaton_node(a, a->nodes[now->first].rule);
     TRY(automaton_status(a, err));
-    TRY(put_comma(c, now->behind, now->must, err));
+    TRY(schema_comma(c, now->behind, now->must, err));
     automaton_free_edge(a, now->first, one);
     automaton_free_edge(a, now->must, one);
     TRY(put_member(c, &o->p[i], one, next->behind, err));
@@ -277,7 +277,7 @@ static weir_status put_ordered(schema_compiler *c, const properties *o, uint32_t
     size_t last = 0; /* what is behind the last required one may be left out */
     for (size_t i = 0; i < o->n; i++) last = o->p[i].required ? i + 1 : last;
     for (size_t i = 0; i <= o->n; i++) {
-        if (i >= last) TRY(put_close(c, now.behind, '}', end, err));
+        if (i >= last) TRY(schema_close(c, now.behind, '}', end, err));
         if (i == o->n) break;
         TRY(new_stage(a, id, &next, err));
         TRY(put_stage(c, o, i, &now, &next, err));
@@ -285,7 +285,7 @@ static weir_status put_ordered(schema_compiler *c, const properties *o, uint32_t
     }
     automaton_bytes_edge(a, now.first, '}', '}', end);
     if (o->more == RULE_NONE) return automaton_status(a, err);
-    TRY(put_comma(c, now.behind, now.must, err));
+    TRY(schema_comma(c, now.behind, now.must, err));
     const uint32_t one = automaton_node(a, id);
     TRY(automaton_status(a, err));
     automaton_free_edge(a, now.first, one);
@@ -356,8 +356,8 @@ static weir_status put_elements(schema_compiler *c, const json_t *flat, uint32_t
         automaton_call(a, value, id, DATA_NONE, behind);
         automaton_guard(a, behind, EDGE_ENOUGH, 0, done);
         automaton_guard(a, behind, EDGE_COUNT, 0, more);
-        if (!named) return put_comma(c, more, at, err);
-        TRY(put_comma(c, more, next, err));
+        if (!named) return schema_comma(c, more, at, err);
+        TRY(schema_comma(c, more, next, err));
         at = next;
     }
 }
@@ -379,7 +379,7 @@ weir_status schema_put_array(schema_compiler *c, const json_t *flat, uint32_t fr
     automaton_guard(a, empty, EDGE_COUNT, 0, first);
     automaton_bytes_edge(a, bracket, ']', ']', end);
     TRY(put_elements(c, flat, first, done, err));
-    TRY(put_close(c, done, ']', end, err));
+    TRY(schema_close(c, done, ']', end, err));
     automaton_call(a, from, id, data_count(least, most), to);
     return automaton_status(a, err);
 }

@@ -48,6 +48,13 @@ json_t     *schema_flat_copy(const json_t *flat); /* NULL without memory */
 weir_status schema_rule_of(schema_compiler *c, const json_t *schema, uint32_t *rule, weir_error *err);
 weir_status schema_rule_of_all(schema_compiler *c, json_t *parts, uint32_t *rule, weir_error *err);
 
+/* from --a value as `flat` has it, of any type--> to. */
+weir_status schema_put_value(schema_compiler *c, json_t *flat, uint32_t from, uint32_t to, weir_error *err);
+
+/* from --, and white space--> to; from --white space and the bracket--> to. */
+weir_status schema_comma(schema_compiler *c, uint32_t from, uint32_t to, weir_error *err);
+weir_status schema_close(schema_compiler *c, uint32_t from, char bracket, uint32_t to, weir_error *err);
+
 /* schema_values.c: what is the same in all schemas. */
 uint32_t schema_any(schema_compiler *c);
 uint32_t schema_space(schema_compiler *c);

@@ -1,4 +1,4 @@
-/* grammar/schema_string.c - strings, and what is written out: enum and const. */
+/* grammar/schema_string.c - strings: of a length, of patterns and formats. */
 #include "base/mem.h"
 #include "grammar/regex.h"
 #include "grammar/schema_parts.h"
