@@ -59,9 +59,8 @@ static const arg_option sampling_options[] = {
 static const arg_group run_group       = ARG_GROUP("Options", run_options);
 static const arg_group form_group      = ARG_GROUP("Form of the reply (one of; reasoning stays free)", form_options);
 static const arg_group sampling_group  = ARG_GROUP("Sampling (default: the checkpoint's own advice)", sampling_options);
-static const arg_group *const groups[] = {
-    &run_group,      &form_group,    &sampling_group, &options_adapters,
-    &options_drafts, &options_cache, &options_common, NULL};
+static const arg_group *const groups[] = {&run_group,      &form_group,    &sampling_group, &options_adapters,
+                                          &options_drafts, &options_cache, &options_common, NULL};
 
 /* What the command line asks for that cannot be, or that makes no sense. */
 static int check(const options *o, bool one_shot)

@@ -12,10 +12,10 @@ weir_status constraint_new(constraint **out, const weir_grammar *g, const weir_m
     if (g->m != m) return status_fail(err, WEIR_INVALID, "grammar: it was compiled for another model");
     constraint *c = mem_zalloc(1, sizeof *c);
     if (c == NULL) return status_fail(err, WEIR_NO_MEMORY, "grammar: out of memory");
-    *c             = (constraint){.of = m, .tags = *tags, .reasoning = reasoning};
-    c->bits        = mem_zalloc((model_valid_ids(m) + 63) / 64, sizeof *c->bits);
-    weir_status st = c->bits == NULL ? status_fail(err, WEIR_NO_MEMORY, "grammar: out of memory")
-                                     : matcher_new(&c->m, g->g, err);
+    *c      = (constraint){.of = m, .tags = *tags, .reasoning = reasoning};
+    c->bits = mem_zalloc((model_valid_ids(m) + 63) / 64, sizeof *c->bits);
+    weir_status st =
+        c->bits == NULL ? status_fail(err, WEIR_NO_MEMORY, "grammar: out of memory") : matcher_new(&c->m, g->g, err);
     if (st == WEIR_OK)
         *out = c;
     else

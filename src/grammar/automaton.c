@@ -64,10 +64,10 @@ static void add_edge(automaton *a, uint32_t from, edge e)
 {
     void *p = a->edges;
     if (!grow(a, &p, a->n_edges, &a->cap_edges, MAX_EDGES, sizeof *a->edges)) return;
-    a->edges           = p;
-    e.next             = a->nodes[from].first;
-    a->edges[a->n_edges]  = e;
-    a->nodes[from].first  = a->n_edges++;
+    a->edges             = p;
+    e.next               = a->nodes[from].first;
+    a->edges[a->n_edges] = e;
+    a->nodes[from].first = a->n_edges++;
     if (e.kind == EDGE_BYTES) a->nodes[from].reads = true;
 }
 
@@ -110,4 +110,3 @@ weir_status automaton_status(const automaton *a, weir_error *err)
                            MAX_EDGES, MAX_RULES);
     return status_fail(err, WEIR_NO_MEMORY, "grammar: out of memory");
 }
-

@@ -81,7 +81,7 @@ void     automaton_free_edge(automaton *a, uint32_t from, uint32_t to);
 void     automaton_call(automaton *a, uint32_t from, uint32_t rule, uint64_t data, uint32_t to);
 void     automaton_guard(automaton *a, uint32_t from, edge_kind kind, uint64_t data, uint32_t to);
 /* A chain of bytes; n >= 0. */
-void     automaton_text(automaton *a, uint32_t from, const char *text, size_t n, uint32_t to);
+void automaton_text(automaton *a, uint32_t from, const char *text, size_t n, uint32_t to);
 
 /* Data of a rule that counts: least..most, DATA_MANY for no upper bound. */
 static inline uint64_t data_count(uint32_t least, uint32_t most)

@@ -155,11 +155,11 @@ static uint32_t follow(const circles *c, uint32_t arc, uint32_t *next)
 
 static void enter(circles *c, uint32_t i)
 {
-    c->index[i] = c->low[i]  = ++c->counter;
-    c->on[i]                 = 1;
-    c->stack[c->n_stack++]   = i;
-    c->at[c->n_way]          = first_arc(c, i);
-    c->way[c->n_way++]       = i;
+    c->index[i] = c->low[i] = ++c->counter;
+    c->on[i]                = 1;
+    c->stack[c->n_stack++]  = i;
+    c->at[c->n_way]         = first_arc(c, i);
+    c->way[c->n_way++]      = i;
 }
 
 static void leave(circles *c)

@@ -93,10 +93,10 @@ static weir_status pair_state(pairs *p, char_dfa *out, uint32_t x, uint32_t y, u
         if (p->pair[*id][0] == x && p->pair[*id][1] == y) return WEIR_OK;
     }
     TRY(char_dfa_state(out, err));
-    *id              = p->n++;
-    p->slots[i]      = *id;
-    p->pair[*id][0]  = x;
-    p->pair[*id][1]  = y;
+    *id             = p->n++;
+    p->slots[i]     = *id;
+    p->pair[*id][0] = x;
+    p->pair[*id][1] = y;
     return WEIR_OK;
 }
 
@@ -123,7 +123,7 @@ static weir_status meet(char_dfa *out, pairs *p, uint32_t id, const char_dfa *a,
 weir_status char_dfa_and(char_dfa *out, const char_dfa *a, const char_dfa *b, weir_error *err)
 {
     pairs p;
-    *out           = (char_dfa){0};
+    *out = (char_dfa){0};
     uint32_t    id;
     weir_status st = pairs_init(&p, err);
     if (st == WEIR_OK) st = pair_state(&p, out, 0, 0, &id, err);
@@ -152,7 +152,7 @@ static weir_status measure(char_dfa *out, pairs *p, uint32_t id, const char_dfa 
 weir_status char_dfa_length(char_dfa *out, const char_dfa *d, uint32_t least, uint32_t most, weir_error *err)
 {
     pairs p;
-    *out           = (char_dfa){0};
+    *out = (char_dfa){0};
     uint32_t    id;
     weir_status st = pairs_init(&p, err);
     if (st == WEIR_OK) st = pair_state(&p, out, 0, 0, &id, err);
@@ -202,8 +202,7 @@ static weir_status but_state(char_dfa *out, const but_node *tree, uint32_t i, we
         TRY(char_dfa_range(out, state, (char_range){cp, cp, c + 1}, err));
         next = cp + 1;
     }
-    return next > CODE_POINT_MOST ? WEIR_OK
-                                  : char_dfa_range(out, state, (char_range){next, CODE_POINT_MOST, 1}, err);
+    return next > CODE_POINT_MOST ? WEIR_OK : char_dfa_range(out, state, (char_range){next, CODE_POINT_MOST, 1}, err);
 }
 
 weir_status char_dfa_but(char_dfa *out, const char *const *texts, size_t n, weir_error *err)

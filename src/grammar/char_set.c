@@ -61,9 +61,9 @@ weir_status char_set_finish(char_set *s, bool inverted, weir_error *err)
 }
 
 /* ECMA-262's white space. */
-static const uint32_t space[][2] = {{9, 13},           {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
-                                    {0x2000, 0x200A},  {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                    {0x3000, 0x3000},  {0xFEFF, 0xFEFF}};
+static const uint32_t space[][2] = {{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
+                                    {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                                    {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 static const uint32_t digit[][2] = {{'0', '9'}};
 static const uint32_t word[][2]  = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 
@@ -73,7 +73,7 @@ bool char_set_class(char_set *s, char letter, weir_status *st, weir_error *err)
         char letter;
         const uint32_t (*r)[2];
         uint32_t n;
-    } classes[]           = {{'d', digit, 1}, {'w', word, 4}, {'s', space, sizeof space / sizeof *space}};
+    } classes[]      = {{'d', digit, 1}, {'w', word, 4}, {'s', space, sizeof space / sizeof *space}};
     const char lower = (char)(letter | 32);
     for (unsigned i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (classes[i].letter != lower) continue;

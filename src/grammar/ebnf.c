@@ -108,7 +108,10 @@ static weir_status find_name(reader *r, size_t n, named_rule **out, weir_error *
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* A character of a literal or a class. */
@@ -122,10 +125,11 @@ static weir_status read_char(reader *r, uint32_t *cp, weir_error *err)
         return WEIR_OK;
     }
     static const char names[] = "nrt\\\"[]-^'", values[] = "\n\r\t\\\"[]-^'";
-    const char        c       = look(r);
-    const char       *known   = c == '\0' ? NULL : strchr(names, c);
-    const unsigned    digits  = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (known == NULL && digits == 0) return bad(r, "expected one of \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\x \\u \\U", err);
+    const char        c      = look(r);
+    const char       *known  = c == '\0' ? NULL : strchr(names, c);
+    const unsigned    digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    if (known == NULL && digits == 0)
+        return bad(r, "expected one of \\n \\r \\t \\\\ \\\" \\[ \\] \\- \\^ \\x \\u \\U", err);
     r->at++;
     *cp = known != NULL ? (uint8_t)values[known - names] : 0;
     for (unsigned i = 0; i < digits; i++) {
@@ -261,7 +265,8 @@ static weir_status read_bounds(reader *r, uint32_t *least, uint32_t *most, weir_
         if (look(r) != '}') good = read_number(r, most);
         skip(r);
     }
-    if (!good || !accept(r, '}') || *most < *least) return bad(r, "expected {m}, {m,} or {m,n}, m <= n <= 1048576", err);
+    if (!good || !accept(r, '}') || *most < *least)
+        return bad(r, "expected {m}, {m,} or {m,n}, m <= n <= 1048576", err);
     return WEIR_OK;
 }
 
@@ -350,7 +355,7 @@ static weir_status read_alternatives(reader *r, piece *out, weir_error *err)
 static weir_status read_rule(reader *r, weir_error *err)
 {
     if (!rule_begins(r)) return bad(r, "expected a rule: name ::= ...", err);
-    named_rule *it;
+    named_rule  *it;
     const size_t n = name_at(r);
     TRY(find_name(r, n, &it, err));
     if (it->defined) return bad(r, "this rule has been defined before", err);
@@ -413,12 +418,12 @@ weir_status ebnf_compile(automaton *a, const char *text, size_t len, weir_error 
     if (len > EBNF_BYTES_MOST)
         return status_fail(err, WEIR_INVALID, "grammar: expected at most %d bytes, found %zu", EBNF_BYTES_MOST, len);
     if (!utf8_valid(text, len)) return status_fail(err, WEIR_INVALID, "grammar: expected UTF-8");
-    reader r = {.a     = a,
-                .text  = text,
-                .len   = len,
-                .line  = 1,
-                .names = mem_alloc(NAMES_MOST, sizeof *r.names),
-                .slots = mem_zalloc(NAME_SLOTS, sizeof *r.slots)};
+    reader            r  = {.a     = a,
+                            .text  = text,
+                            .len   = len,
+                            .line  = 1,
+                            .names = mem_alloc(NAMES_MOST, sizeof *r.names),
+                            .slots = mem_zalloc(NAME_SLOTS, sizeof *r.slots)};
     const weir_status st = r.names == NULL || r.slots == NULL
                                ? status_fail(err, WEIR_NO_MEMORY, "grammar: out of memory")
                                : read_all(&r, err);

@@ -71,7 +71,8 @@ static unsigned utf8_encode(uint32_t cp, uint8_t out[4])
 static void plain_range(automaton *a, uint32_t from, uint32_t lo, uint32_t hi, uint32_t to)
 {
     /* Code points of one length of UTF-8, without the surrogates. */
-    static const uint32_t parts[][2] = {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, CODE_POINT_MOST}};
+    static const uint32_t parts[][2] = {
+        {0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, CODE_POINT_MOST}};
     for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
         const uint32_t l = lo > parts[i][0] ? lo : parts[i][0], h = hi < parts[i][1] ? hi : parts[i][1];
         uint8_t        x[4], y[4];

@@ -39,7 +39,7 @@ uint32_t frames_push(frames *s, uint32_t back, uint64_t data, uint32_t below)
 void frames_cut(frames *s, uint32_t n)
 {
     while (s->n > n) {
-        const frame *f                        = &s->f[--s->n];
+        const frame *f                             = &s->f[--s->n];
         s->heads[hash(f->back, f->data, f->below)] = f->next;
     }
 }

@@ -20,8 +20,7 @@ static weir_status compile_regex(automaton *a, const char *text, size_t len, wei
     weir_status st = regex_parse(&d, text, len, false, err);
     a->root        = automaton_rule(a, true);
     if (st == WEIR_OK) st = automaton_status(a, err);
-    if (st == WEIR_OK)
-        st = char_dfa_emit(&d, a, a->rules[a->root].start, ENCODE_PLAIN, a->rules[a->root].end, err);
+    if (st == WEIR_OK) st = char_dfa_emit(&d, a, a->rules[a->root].start, ENCODE_PLAIN, a->rules[a->root].end, err);
     char_dfa_free(&d);
     return st == WEIR_OK ? automaton_finish(a, NULL, NULL, err) : st;
 }

@@ -277,8 +277,7 @@ static bool store(masks *m, mask_entry *e)
     e->ids   = m->n_ids;
     e->n_ids = n;
     for (uint32_t i = 0; i < m->words; i++)
-        for (uint64_t w = m->bits[i]; w != 0; w &= w - 1)
-            m->ids[m->n_ids++] = i * 64 + (uint32_t)__builtin_ctzll(w);
+        for (uint64_t w = m->bits[i]; w != 0; w &= w - 1) m->ids[m->n_ids++] = i * 64 + (uint32_t)__builtin_ctzll(w);
     return true;
 }
 
@@ -294,9 +293,9 @@ static mask_entry *entry_make(masks *m, const place *p, const mask_entry *like)
     walk       w = {.like = like};
     mask_entry e = {.data = p->data, .node = p->node, .dense = MASK_SPARSE};
     if (!walk_all(m, &w, p) || !store(m, &e) || !store_asks(m, &e)) return NULL;
-    uint32_t *head = entry_head(m, p->node, p->data);
-    e.next         = *head;
-    *head          = m->n_entries;
+    uint32_t *head           = entry_head(m, p->node, p->data);
+    e.next                   = *head;
+    *head                    = m->n_entries;
     m->entries[m->n_entries] = e;
     return &m->entries[m->n_entries++];
 }
@@ -382,7 +381,7 @@ static uint32_t resume_once(masks *m, resumed *r, const place *p, uint32_t what,
     for (uint32_t i = 0; i < r->n; i++)
         if (r->what[i] == what) return r->set[i];
     if (r->n == MOST) r->n = 0;
-    r->what[r->n] = what;
+    r->what[r->n]         = what;
     return r->set[r->n++] = resume(m, p, what, f);
 }
 

@@ -86,9 +86,9 @@ static void tidy(matcher *m)
 /* The places after the bytes, in the list; false: they do not fit. */
 static bool run(matcher *m, const uint8_t *bytes, size_t n)
 {
-    const automaton *a   = &m->g->a;
-    place_list      *l   = m->g->masks.list;
-    place           *now = m->g->masks.here.pool; /* is free between masks */
+    const automaton *a     = &m->g->a;
+    place_list      *l     = m->g->masks.list;
+    place           *now   = m->g->masks.here.pool; /* is free between masks */
     uint32_t         n_now = m->n;
     memcpy(now, m->now, n_now * sizeof *now);
     l->failed = false;

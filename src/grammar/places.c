@@ -138,9 +138,9 @@ void place_list_step(place_list *l, const automaton *a, const place *p, uint32_t
 void place_table_clear(place_table *t)
 {
     memset(t->heads, 0xFF, sizeof t->heads);
-    t->pool_n          = 0;
-    t->n               = 1;
-    t->sets[SET_DEAD]  = (place_set){.next = SET_NONE};
+    t->pool_n         = 0;
+    t->n              = 1;
+    t->sets[SET_DEAD] = (place_set){.next = SET_NONE};
     memset(t->step[SET_DEAD], 0, sizeof t->step[SET_DEAD]);
 }
 
@@ -189,6 +189,6 @@ uint32_t place_table_miss(place_table *t, uint32_t set, uint8_t byte)
     place_list_close(t->list, t->a, t->f);
     if (t->keeps_limited && t->list->limited && t->list->kept_n > 0) keep(t->list, PLACE_LIMITED, 0, FRAME_BOTTOM);
     if (t->list->failed) return SET_NONE;
-    const uint32_t to = place_table_set(t, t->list->kept, t->list->kept_n);
+    const uint32_t to         = place_table_set(t, t->list->kept, t->list->kept_n);
     return t->step[set][byte] = to;
 }

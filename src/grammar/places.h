@@ -18,7 +18,7 @@
 /* Not a place: somewhere on the way to this set nothing more could be counted.  Kept
  * where masks are made, which look whether a limit was felt. */
 #define PLACE_LIMITED (UINT32_MAX - 1)
-#define PLACE_ASK    0x80000000u
+#define PLACE_ASK 0x80000000u
 
 typedef struct place {
     uint64_t data;
@@ -26,13 +26,13 @@ typedef struct place {
 } place;
 
 enum {
-    PLACES_MOST   = 1024, /* of a set, steps that read nothing included */
-    PLACES_SLOTS  = 4096, /* of the table that finds equal ones */
-    SETS_MOST     = 2048,
-    SETS_HEADS    = 1024,
-    SET_DEAD      = 0,          /* the empty set */
-    SET_NONE      = UINT32_MAX, /* the table is full, or the grammar too ambiguous */
-    SETS_POOL     = 1 << 16,
+    PLACES_MOST  = 1024, /* of a set, steps that read nothing included */
+    PLACES_SLOTS = 4096, /* of the table that finds equal ones */
+    SETS_MOST    = 2048,
+    SETS_HEADS   = 1024,
+    SET_DEAD     = 0,          /* the empty set */
+    SET_NONE     = UINT32_MAX, /* the table is full, or the grammar too ambiguous */
+    SETS_POOL    = 1 << 16,
 };
 
 typedef struct place_set {

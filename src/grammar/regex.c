@@ -36,9 +36,9 @@ static weir_status new_part(regex_tree *t, regex_part part, uint32_t *id, weir_e
 {
     void *p = t->parts;
     TRY(grow(&p, t->n_parts, &t->cap_parts, sizeof *t->parts, err));
-    t->parts    = p;
-    part.next   = PART_NONE;
-    *id         = t->n_parts++;
+    t->parts      = p;
+    part.next     = PART_NONE;
+    *id           = t->n_parts++;
     t->parts[*id] = part;
     return WEIR_OK;
 }
@@ -78,7 +78,10 @@ static bool accept(reader *r, const char *text)
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* n digits; or, where n is 0, any number of them before a brace. */
@@ -101,8 +104,8 @@ static weir_status read_escape(reader *r, uint32_t *cp, weir_error *err)
 {
     if (!more(r)) return bad(r, WEIR_INVALID, "expected a character after \\", err);
     static const char letters[] = "nrtfv0", values[] = "\n\r\t\f\v";
-    const char        c         = r->text[r->at];
-    const char       *known     = strchr(letters, c);
+    const char        c     = r->text[r->at];
+    const char       *known = strchr(letters, c);
     if (c != '\0' && known != NULL) {
         r->at++;
         *cp = c == '0' ? 0u : (uint8_t)values[known - letters];
@@ -113,10 +116,10 @@ static weir_status read_escape(reader *r, uint32_t *cp, weir_error *err)
     if (accept(r, "u")) return read_hex(r, 4, cp, err);
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '1' && c <= '9') || c == '\0')
         return bad(r, WEIR_UNSUPPORTED,
-                   c >= '1' && c <= '9'     ? "back references are not supported"
-                   : c == 'b' || c == 'B'   ? "\\b and \\B are not supported"
-                   : c == 'p' || c == 'P'   ? "\\p is not supported"
-                                            : "this escape is not supported",
+                   c >= '1' && c <= '9'   ? "back references are not supported"
+                   : c == 'b' || c == 'B' ? "\\b and \\B are not supported"
+                   : c == 'p' || c == 'P' ? "\\p is not supported"
+                                          : "this escape is not supported",
                    err);
     size_t n;
     *cp = utf8_decode(r->text + r->at, r->len - r->at, &n);
@@ -125,7 +128,7 @@ static weir_status read_escape(reader *r, uint32_t *cp, weir_error *err)
 }
 
 /* One end of a range, or a class of its own (*single false). */
-static weir_status read_class_item(reader *r, char_set *s, uint32_t *cp, bool *single, weir_error *err)
+static weir_status read_item(reader *r, char_set *s, uint32_t *cp, bool *single, weir_error *err)
 {
     *single = true;
     if (!accept(r, "\\")) {
@@ -140,11 +143,15 @@ static weir_status read_class_item(reader *r, char_set *s, uint32_t *cp, bool *s
         *single = false;
         return st;
     }
-    if (accept(r, "b")) { /* in a class it is the backspace */
-        *cp = 8;
-        return WEIR_OK;
-    }
     return read_escape(r, cp, err);
+}
+
+/* The same within a class, where \b is the backspace. */
+static weir_status read_class_item(reader *r, char_set *s, uint32_t *cp, bool *single, weir_error *err)
+{
+    *cp     = 8;
+    *single = true;
+    return accept(r, "\\b") ? WEIR_OK : read_item(r, s, cp, single, err);
 }
 
 /* Behind "[". */
@@ -197,6 +204,7 @@ static weir_status read_atom(reader *r, uint32_t *id, weir_error *err)
     if (accept(r, "(")) return read_group(r, id, err);
     const char c = r->text[r->at];
     if (strchr("*+?{", c) != NULL && c != '\0') return bad(r, WEIR_INVALID, "nothing to repeat", err);
+    if (c == ')') return bad(r, WEIR_INVALID, "expected the end, found )", err);
     if (c == '^' || c == '$')
         return bad(r, WEIR_UNSUPPORTED, "^ and $ are supported at the ends of the expression only", err);
     regex_part part = {.kind = PART_SET, .child = PART_NONE};
@@ -209,7 +217,7 @@ static weir_status read_atom(reader *r, uint32_t *id, weir_error *err)
     } else {
         uint32_t cp;
         bool     single;
-        TRY(read_class_item(r, s, &cp, &single, err));
+        TRY(read_item(r, s, &cp, &single, err));
         if (single) TRY(char_set_add(s, cp, cp, err));
         TRY(char_set_finish(s, false, err));
     }
@@ -296,7 +304,7 @@ static weir_status read_piece(reader *r, uint32_t parent, uint32_t *last, weir_e
 
 static weir_status read_branch(reader *r, uint32_t *id, weir_error *err)
 {
-    const bool outer = r->depth == 0;
+    const bool outer      = r->depth == 0;
     bool       from_start = !outer || !r->search, to_end = from_start;
     uint32_t   last = PART_NONE, any;
     TRY(new_part(r->t, (regex_part){.kind = PART_ALL, .child = PART_NONE}, id, err));
@@ -338,8 +346,7 @@ weir_status regex_tree_parse(regex_tree *t, const char *text, size_t len, bool s
         return status_fail(err, WEIR_INVALID, "regex: expected at most %d bytes, found %zu", REGEX_BYTES_MOST, len);
     if (!utf8_valid(text, len)) return status_fail(err, WEIR_INVALID, "regex: expected UTF-8");
     reader r = {.t = t, .text = text, .len = len, .search = search};
-    TRY(read_alternatives(&r, &t->root, err));
-    return more(&r) ? bad(&r, WEIR_INVALID, "expected the end, found )", err) : WEIR_OK;
+    return read_alternatives(&r, &t->root, err);
 }
 
 weir_status regex_parse(char_dfa *out, const char *text, size_t len, bool search, weir_error *err)

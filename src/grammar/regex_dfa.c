@@ -124,10 +124,10 @@ typedef struct subsets {
     const nfa *a;
     uint32_t   accept;
     char_dfa  *out;
-    uint32_t  *pool, pool_n;          /* the sets, one behind the other */
-    uint32_t  *first, *size, *slots;  /* [CHAR_DFA_STATES_MOST]; slots twice as many */
-    uint32_t  *stack, *mark, now;     /* [NFA_MOST] */
-    uint32_t  *next, next_n;          /* [NFA_MOST] the set that is being made */
+    uint32_t  *pool, pool_n;         /* the sets, one behind the other */
+    uint32_t  *first, *size, *slots; /* [CHAR_DFA_STATES_MOST]; slots twice as many */
+    uint32_t  *stack, *mark, now;    /* [NFA_MOST] */
+    uint32_t  *next, next_n;         /* [NFA_MOST] the set that is being made */
     span      *spans;
     uint32_t  *cuts, n_spans, n_cuts, cap;
     uint64_t   work;
@@ -239,19 +239,19 @@ static weir_status run(subsets *s, weir_error *err)
 static weir_status make_subsets(char_dfa *out, const nfa *a, uint32_t accept, weir_error *err)
 {
     enum { SPANS = 1 << 16 };
-    subsets s = {.a      = a,
-                 .accept = accept,
-                 .out    = out,
-                 .cap    = SPANS,
-                 .pool   = mem_alloc(POOL_MOST, sizeof *s.pool),
-                 .first  = mem_alloc(CHAR_DFA_STATES_MOST, sizeof *s.first),
-                 .size   = mem_alloc(CHAR_DFA_STATES_MOST, sizeof *s.size),
-                 .slots  = mem_alloc(2 * CHAR_DFA_STATES_MOST, sizeof *s.slots),
-                 .stack  = mem_alloc(a->n, sizeof *s.stack),
-                 .mark   = mem_zalloc(a->n, sizeof *s.mark),
-                 .next   = mem_alloc(a->n, sizeof *s.next),
-                 .spans  = mem_alloc(SPANS, sizeof *s.spans),
-                 .cuts   = mem_alloc(2 * SPANS, sizeof *s.cuts)};
+    subsets     s = {.a      = a,
+                     .accept = accept,
+                     .out    = out,
+                     .cap    = SPANS,
+                     .pool   = mem_alloc(POOL_MOST, sizeof *s.pool),
+                     .first  = mem_alloc(CHAR_DFA_STATES_MOST, sizeof *s.first),
+                     .size   = mem_alloc(CHAR_DFA_STATES_MOST, sizeof *s.size),
+                     .slots  = mem_alloc(2 * CHAR_DFA_STATES_MOST, sizeof *s.slots),
+                     .stack  = mem_alloc(a->n, sizeof *s.stack),
+                     .mark   = mem_zalloc(a->n, sizeof *s.mark),
+                     .next   = mem_alloc(a->n, sizeof *s.next),
+                     .spans  = mem_alloc(SPANS, sizeof *s.spans),
+                     .cuts   = mem_alloc(2 * SPANS, sizeof *s.cuts)};
     weir_status st;
     if (s.pool == NULL || s.first == NULL || s.size == NULL || s.slots == NULL || s.stack == NULL || s.mark == NULL ||
         s.next == NULL || s.spans == NULL || s.cuts == NULL) {

@@ -168,14 +168,14 @@ weir_status schema_compile(automaton *a, const char *text, size_t len, const sch
         if (err != NULL) err->status = WEIR_INVALID;
         st = WEIR_INVALID;
     }
-    schema_compiler c = {.a       = a,
-                         .root    = doc.root,
-                         .opt     = *o,
-                         .any     = RULE_NONE,
-                         .string  = RULE_NONE,
-                         .number  = RULE_NONE,
-                         .space   = RULE_NONE,
-                         .colon   = RULE_NONE};
+    schema_compiler c = {.a      = a,
+                         .root   = doc.root,
+                         .opt    = *o,
+                         .any    = RULE_NONE,
+                         .string = RULE_NONE,
+                         .number = RULE_NONE,
+                         .space  = RULE_NONE,
+                         .colon  = RULE_NONE};
     if (st == WEIR_OK) st = compile(&c, err);
     json_decref(c.made);
     mem_free(c.memo);

@@ -39,7 +39,7 @@ static size_t enter(place_in *p, const char *key)
             step[n++] = *key;
         }
     }
-    step[n] = '\0';
+    step[n]         = '\0';
     const int wrote = snprintf(p->pointer + p->len, POINTER_LENGTH - p->len, "%s", step);
     p->len += (size_t)wrote < POINTER_LENGTH - p->len ? (size_t)wrote : POINTER_LENGTH - p->len - 1;
     return before;
@@ -54,7 +54,7 @@ static size_t enter_index(place_in *p, size_t i)
 
 static void leave(place_in *p, size_t before)
 {
-    p->len                = before;
+    p->len             = before;
     p->pointer[before] = '\0';
 }
 
@@ -307,9 +307,9 @@ static weir_status check_all(place_in *p, weir_error *err)
 
 weir_status schema_check(const json_t *root, weir_error *err)
 {
-    place_in p = {.root = root,
-                  .refs = mem_alloc(SCHEMA_VALUES_MOST, sizeof *p.refs),
-                  .seen = mem_zalloc(SEEN_SLOTS, sizeof *p.seen)};
+    place_in          p  = {.root = root,
+                            .refs = mem_alloc(SCHEMA_VALUES_MOST, sizeof *p.refs),
+                            .seen = mem_zalloc(SEEN_SLOTS, sizeof *p.seen)};
     const weir_status st = p.refs == NULL || p.seen == NULL ? schema_no_memory(err) : check_all(&p, err);
     mem_free(p.refs);
     mem_free(p.seen);
@@ -321,7 +321,7 @@ static bool read_step(const char **at, char *step, size_t size)
 {
     size_t n = 0;
     for (; **at != '\0' && **at != '/'; (*at)++) {
-        unsigned c = (uint8_t)**at;
+        unsigned c = (uint8_t) * *at;
         if (c == '~' && ((*at)[1] == '0' || (*at)[1] == '1')) {
             c = (*at)[1] == '0' ? '~' : '/';
             (*at)++;
@@ -342,9 +342,10 @@ const json_t *schema_target(const json_t *root, const char *ref)
     for (ref++; *ref == '/' && at != NULL;) {
         ref++;
         if (!read_step(&ref, step, sizeof step)) return NULL;
-        char              *end;
+        char               *end;
         const unsigned long i = json_is_array(at) ? strtoul(step, &end, 10) : 0;
-        at = json_is_array(at) ? (*end == '\0' && step[0] != '\0' ? json_array_get(at, i) : NULL) : json_object_get(at, step);
+        at                    = json_is_array(at) ? (*end == '\0' && step[0] != '\0' ? json_array_get(at, i) : NULL)
+                                                  : json_object_get(at, step);
     }
     return *ref == '\0' && (json_is_object(at) || json_is_boolean(at)) ? at : NULL;
 }

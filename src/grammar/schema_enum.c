@@ -99,10 +99,10 @@ static weir_status put_entry(schema_compiler *c, const char *name, const json_t 
 /* Members in the order they are written in, elements one after the other. */
 static weir_status put_members(schema_compiler *c, const json_t *v, uint32_t at, uint32_t to, weir_error *err)
 {
-    const bool     object = json_is_object(v);
+    const bool     object  = json_is_object(v);
     const uint32_t rule_id = c->a->nodes[at].rule;
-    const size_t   n = object ? json_object_size(v) : json_array_size(v);
-    void          *it = object ? json_object_iter((json_t *)(uintptr_t)v) : NULL;
+    const size_t   n       = object ? json_object_size(v) : json_array_size(v);
+    void          *it      = object ? json_object_iter((json_t *)(uintptr_t)v) : NULL;
     for (size_t i = 0; i < n; i++) {
         const uint32_t next = automaton_node(c->a, rule_id), behind = automaton_node(c->a, rule_id);
         TRY(automaton_status(c->a, err));
@@ -125,7 +125,8 @@ static weir_status put_literal(schema_compiler *c, const json_t *v, uint32_t fro
 {
     if (!json_is_object(v) && !json_is_array(v)) return put_scalar(c, v, from, to, err);
     const uint8_t  bracket = json_is_object(v) ? '{' : '[';
-    const uint32_t open = automaton_node(c->a, c->a->nodes[from].rule), at = automaton_node(c->a, c->a->nodes[from].rule);
+    const uint32_t open    = automaton_node(c->a, c->a->nodes[from].rule),
+                   at      = automaton_node(c->a, c->a->nodes[from].rule);
     TRY(automaton_status(c->a, err));
     automaton_bytes_edge(c->a, from, bracket, bracket, open);
     schema_call_space(c, open, at);

@@ -85,8 +85,8 @@ static weir_status tighten(json_t *flat, const json_t *schema, const char *key, 
     if (v == NULL) return WEIR_OK;
     if (old != NULL) {
         const bool both = json_is_integer(v) && json_is_integer(old);
-        const bool more = both ? json_integer_value(v) > json_integer_value(old)
-                               : json_number_value(v) > json_number_value(old);
+        const bool more =
+            both ? json_integer_value(v) > json_integer_value(old) : json_number_value(v) > json_number_value(old);
         if (more != (sign > 0)) return WEIR_OK;
     }
     return json_object_set(flat, key, v) == 0 ? WEIR_OK : schema_no_memory(err);
@@ -111,9 +111,10 @@ static weir_status join_values(schema_compiler *c, json_t *flat, const json_t *s
     static const struct {
         const char *key;
         int         sign;
-    } bounds[] = {{"minItems", 1},  {"maxItems", -1}, {"minLength", 1},         {"maxLength", -1},
-                  {"minimum", 1},   {"maximum", -1},  {"exclusiveMinimum", 1}, {"exclusiveMaximum", -1}};
-    static const char *const object[2] = {"properties", "additionalProperties"}, *const array[2] = {"prefixItems", "items"};
+    } bounds[]                         = {{"minItems", 1}, {"maxItems", -1}, {"minLength", 1},        {"maxLength", -1},
+                                          {"minimum", 1},  {"maximum", -1},  {"exclusiveMinimum", 1}, {"exclusiveMaximum", -1}};
+    static const char *const object[2] = {"properties", "additionalProperties"}, *const array[2] = {"prefixItems",
+                                                                                                    "items"};
     TRY(join_type(c, flat, schema, err));
     TRY(join_enum(c, flat, schema, err));
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)

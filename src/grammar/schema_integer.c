@@ -77,8 +77,8 @@ static void put_range(automaton *a, uint32_t from, uint64_t lo, uint64_t hi, uin
 /* The tighter of two bounds, of which one excludes its value; false: none. */
 static bool bound(const json_t *flat, const char *with, const char *without, bool lower, int64_t *out)
 {
-    bool           any  = false;
-    const char    *keys[2] = {with, without};
+    bool        any     = false;
+    const char *keys[2] = {with, without};
     for (int i = 0; i < 2; i++) {
         const json_t *v = json_object_get(flat, keys[i]);
         if (v == NULL) continue;
@@ -94,16 +94,15 @@ static bool bound(const json_t *flat, const char *with, const char *without, boo
 
 weir_status schema_put_integer(schema_compiler *c, const json_t *flat, uint32_t from, uint32_t to, weir_error *err)
 {
-    automaton *a = c->a;
+    automaton *a  = c->a;
     int64_t    lo = 0, hi = 0;
-    const bool low = bound(flat, "minimum", "exclusiveMinimum", true, &lo);
+    const bool low  = bound(flat, "minimum", "exclusiveMinimum", true, &lo);
     const bool high = bound(flat, "maximum", "exclusiveMaximum", false, &hi);
     if (low && high && lo > hi) return WEIR_OK;
     const uint32_t plain = automaton_node(a, a->nodes[from].rule), minus = automaton_node(a, a->nodes[from].rule);
     TRY(automaton_status(a, err));
     automaton_free_edge(a, from, plain);
-    if (!high || hi >= 0)
-        put_range(a, plain, low && lo > 0 ? (uint64_t)lo : 0, high ? (uint64_t)hi : UINT64_MAX, to);
+    if (!high || hi >= 0) put_range(a, plain, low && lo > 0 ? (uint64_t)lo : 0, high ? (uint64_t)hi : UINT64_MAX, to);
     if (low && lo >= 0) return automaton_status(a, err);
     automaton_bytes_edge(a, from, '-', '-', minus);
     /* -x for x from -hi to -lo; the negative of the least integer is no integer. */

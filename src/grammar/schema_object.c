@@ -19,7 +19,7 @@ typedef struct properties {
     property *p;
     size_t    n;
     bool      never; /* one is required and never */
-    uint32_t  more; /* the rule of values whose names are not given; RULE_NONE: there are none */
+    uint32_t  more;  /* the rule of values whose names are not given; RULE_NONE: there are none */
 } properties;
 
 static bool has_name(const properties *o, const char *name)
@@ -69,9 +69,8 @@ static weir_status add_property(schema_compiler *c, const json_t *flat, properti
     weir_status st   = list == NULL ? schema_no_memory(err) : schema_rule_of_all(c, list, &id, err);
     json_decref(list);
     TRY(st);
-    const property p = {
-        .name = name, .rule = id, .required = is_required(flat, name), .never = schema_is_never(c, id)};
-    o->p[o->n++] = p;
+    const property p = {.name = name, .rule = id, .required = is_required(flat, name), .never = schema_is_never(c, id)};
+    o->p[o->n++]     = p;
     o->never |= p.required && p.never;
     return WEIR_OK;
 }
@@ -134,8 +133,8 @@ static weir_status other_names(schema_compiler *c, const properties *o, uint32_t
     char_dfa    d;
     weir_status st = char_dfa_but(&d, names, o->n, err);
     mem_free(names);
-    *id                  = automaton_rule(c->a, true);
-    const uint32_t open  = automaton_node(c->a, *id), close = automaton_node(c->a, *id);
+    *id                 = automaton_rule(c->a, true);
+    const uint32_t open = automaton_node(c->a, *id), close = automaton_node(c->a, *id);
     if (st == WEIR_OK) st = automaton_status(c->a, err);
     if (st == WEIR_OK) {
         automaton_bytes_edge(c->a, c->a->rules[*id].start, '"', '"', open);
@@ -149,7 +148,7 @@ static weir_status other_names(schema_compiler *c, const properties *o, uint32_t
 /* from --a member that is not named--> to */
 static weir_status put_more(schema_compiler *c, const properties *o, uint32_t from, uint32_t to, weir_error *err)
 {
-    automaton *a = c->a;
+    automaton *a    = c->a;
     uint32_t   name = 0;
     if (o->n == 0) {
         name = schema_string(c);
@@ -208,9 +207,9 @@ weir_status schema_close(schema_compiler *c, uint32_t from, char bracket, uint32
 
 static weir_status put_unordered(schema_compiler *c, const properties *o, uint32_t id, weir_error *err)
 {
-    automaton     *a     = c->a;
-    uint32_t       n[6];
-    uint64_t       required = 0, all = 0;
+    automaton *a = c->a;
+    uint32_t   n[6];
+    uint64_t   required = 0, all = 0;
     for (int i = 0; i < 6; i++) n[i] = automaton_node(a, id);
     TRY(automaton_status(a, err));
     const uint32_t open = n[0], next = n[1], behind = n[2], comma = n[3], done = n[4], empty = n[5];
@@ -311,8 +310,7 @@ weir_status schema_put_object(schema_compiler *c, const json_t *flat, uint32_t f
 /* ---- arrays ---- */
 
 /* The rule of element i.  *named: it has a schema of its own. */
-static weir_status element(schema_compiler *c, const json_t *flat, size_t i, bool *named, uint32_t *id,
-                           weir_error *err)
+static weir_status element(schema_compiler *c, const json_t *flat, size_t i, bool *named, uint32_t *id, weir_error *err)
 {
     json_t       *list   = json_array();
     const json_t *arrays = json_object_get(flat, "arrays");

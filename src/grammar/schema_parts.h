@@ -20,11 +20,11 @@ typedef struct schema_compiler {
     automaton     *a;
     const json_t  *root;
     schema_options opt;
-    json_t        *made; /* owns the schemas that were made on the way */
-    schema_rule   *memo; /* [2 * SCHEMA_VALUES_MOST] */
+    json_t        *made;               /* owns the schemas that were made on the way */
+    schema_rule   *memo;               /* [2 * SCHEMA_VALUES_MOST] */
     uint32_t       n_values, n_joined; /* rules of schemas; schemas joined into others, again and again */
-    unsigned       depth, nested; /* of choices in choices; of rules in rules */
-    uint64_t       work;          /* comparisons of list entries */
+    unsigned       depth, nested;      /* of choices in choices; of rules in rules */
+    uint64_t       work;               /* comparisons of list entries */
     /* Rules that many share; RULE_NONE until they are asked for. */
     uint32_t any, string, number, space, colon;
 } schema_compiler;

@@ -8,7 +8,8 @@
 #define YEAR "[0-9]{4}"
 /* A day of a year of 365 days, or the 29th of February of a leap year. */
 #define DATE \
-    "(" YEAR "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))" \
+    "(" YEAR \
+    "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))" \
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
 #define HOUR_MINUTE "([01][0-9]|2[0-3]):[0-5][0-9]"
 #define TIME HOUR_MINUTE ":[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]" HOUR_MINUTE ")"
@@ -98,8 +99,8 @@ static weir_status put_pattern(schema_compiler *c, char_dfa *d, uint32_t least, 
 weir_status schema_put_string(schema_compiler *c, const json_t *flat, uint32_t from, uint32_t to, weir_error *err)
 {
     const uint32_t least = schema_count(flat, "minLength", 0), most = schema_count(flat, "maxLength", DATA_MANY);
-    char_dfa       d     = {0};
-    bool           any   = false;
+    char_dfa       d   = {0};
+    bool           any = false;
     if (least > most) return WEIR_OK;
     weir_status st = patterns(flat, &d, &any, err);
     if (st == WEIR_OK && any) st = put_pattern(c, &d, least, most, from, to, err);

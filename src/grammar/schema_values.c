@@ -22,13 +22,14 @@ static uint32_t node_in(schema_compiler *c, uint32_t rule_id)
 uint32_t schema_space(schema_compiler *c)
 {
     if (!open_rule(c, &c->space, true)) return c->space;
-    automaton     *a = c->a;
+    automaton     *a     = c->a;
     const uint32_t start = a->rules[c->space].start, end = a->rules[c->space].end;
     const uint32_t loop = node_in(c, c->space), again = node_in(c, c->space);
     if (a->failed) return c->space;
     automaton_free_edge(a, start, end);
     if (c->opt.any_space) {
-        for (const char *s = " \t\n\r"; *s != '\0'; s++) automaton_bytes_edge(a, start, (uint8_t)*s, (uint8_t)*s, start);
+        for (const char *s = " \t\n\r"; *s != '\0'; s++)
+            automaton_bytes_edge(a, start, (uint8_t)*s, (uint8_t)*s, start);
         return c->space;
     }
     automaton_bytes_edge(a, start, ' ', ' ', end);
@@ -101,8 +102,8 @@ static void put_natural(schema_compiler *c, uint32_t from, uint32_t to)
 uint32_t schema_number(schema_compiler *c)
 {
     if (!open_rule(c, &c->number, true)) return c->number;
-    automaton     *a     = c->a;
-    const uint32_t r     = c->number, start = a->rules[r].start, end = a->rules[r].end;
+    automaton     *a = c->a;
+    const uint32_t r = c->number, start = a->rules[r].start, end = a->rules[r].end;
     const uint32_t plain = node_in(c, r), whole = node_in(c, r), point = node_in(c, r), fraction = node_in(c, r);
     const uint32_t mantissa = node_in(c, r), e = node_in(c, r), sign = node_in(c, r), exponent = node_in(c, r);
     if (a->failed) return r;
@@ -127,9 +128,9 @@ uint32_t schema_number(schema_compiler *c)
 uint32_t schema_any(schema_compiler *c)
 {
     if (!open_rule(c, &c->any, true)) return c->any;
-    automaton     *a     = c->a;
-    const uint32_t start = a->rules[c->any].start, end = a->rules[c->any].end;
-    const uint32_t number = schema_number(c), string = schema_string(c);
+    automaton               *a     = c->a;
+    const uint32_t           start = a->rules[c->any].start, end = a->rules[c->any].end;
+    const uint32_t           number = schema_number(c), string = schema_string(c);
     static const char *const words[] = {"null", "true", "false"};
     for (int i = 0; i < 3; i++) automaton_text(a, start, words[i], strlen(words[i]), end);
     automaton_call(a, start, number, DATA_NONE, end);

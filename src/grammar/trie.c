@@ -23,8 +23,8 @@ static int by_bytes(const void *a, const void *b)
 {
     const trie_token *x = a, *y = b;
     if (x->head != y->head) return x->head < y->head ? -1 : 1;
-    const uint32_t    n = x->len < y->len ? x->len : y->len;
-    const int         c = memcmp(x->bytes, y->bytes, n);
+    const uint32_t n = x->len < y->len ? x->len : y->len;
+    const int      c = memcmp(x->bytes, y->bytes, n);
     if (c != 0) return c;
     return x->len != y->len ? (x->len > y->len) - (x->len < y->len) : (x->id > y->id) - (x->id < y->id);
 }
@@ -48,7 +48,8 @@ static uint32_t collect(trie_token *list, uint32_t n_ids, trie_bytes_fn *bytes, 
     for (uint32_t id = 0; id < n_ids; id++) {
         size_t         len;
         const uint8_t *b = bytes(user, id, &len);
-        if (b != NULL && len > 0 && len <= TRIE_DEPTH_MOST) list[n++] = (trie_token){b, head_of(b, len), (uint32_t)len, id};
+        if (b != NULL && len > 0 && len <= TRIE_DEPTH_MOST)
+            list[n++] = (trie_token){b, head_of(b, len), (uint32_t)len, id};
     }
     qsort(list, n, sizeof *list, by_bytes);
     return n;
@@ -63,7 +64,7 @@ static void fill(trie *t, const trie_token *list, uint32_t n)
         const uint32_t shared = i == 0 ? 0 : common(&list[i - 1], &list[i]);
         while (depth > shared) t->nodes[open[--depth]].skip = t->n;
         for (; depth < list[i].len; depth++) {
-            open[depth]         = t->n;
+            open[depth]      = t->n;
             t->nodes[t->n++] = (trie_node){.id = TRIE_NO_TOKEN, .byte = list[i].bytes[depth], .depth = (uint8_t)depth};
         }
         trie_node *last = &t->nodes[open[depth - 1]];

@@ -10,8 +10,8 @@
 enum { TRIE_NO_TOKEN = UINT32_MAX, TRIE_DEPTH_MOST = 254 };
 
 typedef struct trie_node {
-    uint32_t id;     /* of the token that ends here, or TRIE_NO_TOKEN */
-    uint32_t skip;   /* the first node that is not below this one */
+    uint32_t id;   /* of the token that ends here, or TRIE_NO_TOKEN */
+    uint32_t skip; /* the first node that is not below this one */
     uint8_t  byte;
     uint8_t  depth;  /* bytes before this one */
     uint8_t  height; /* most bytes that follow below */

@@ -10,9 +10,10 @@
 
 enum { REQUESTS = 5, CONTEXT = 128, TOKENS = 32 };
 
-static const char person[] = "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":12},"
-                             "\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150},\"tags\":{\"type\":\"array\","
-                             "\"items\":{\"enum\":[\"red\",\"green\"]},\"maxItems\":2}},\"required\":[\"name\",\"age\"]}";
+static const char person[] =
+    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":12},"
+    "\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150},\"tags\":{\"type\":\"array\","
+    "\"items\":{\"enum\":[\"red\",\"green\"]},\"maxItems\":2}},\"required\":[\"name\",\"age\"]}";
 
 static const struct {
     weir_grammar_kind kind;
@@ -37,25 +38,26 @@ typedef struct wish {
 
 static void make_wish(wish *w, const weir_model *m, int i, uint64_t *seed)
 {
-    static const char *const prompts[REQUESTS] = {"A person: {\"name\": \"Tom\", \"age\": 7} and {\"name\": ", "Ann Lee 123 and Tom Fox 456 and ",
-                                                  "I saw a fox, the a dog, a cat. I saw ", "Yes or no? ", "[1, 2, 3, 4, 1, 2, 3, 4] "};
-    static const double      heat[] = {0, 0.7, 1.5};
-    weir_error               err;
+    static const char *const prompts[REQUESTS] = {
+        "A person: {\"name\": \"Tom\", \"age\": 7} and {\"name\": ", "Ann Lee 123 and Tom Fox 456 and ",
+        "I saw a fox, the a dog, a cat. I saw ", "Yes or no? ", "[1, 2, 3, 4, 1, 2, 3, 4] "};
+    static const double heat[] = {0, 0.7, 1.5};
+    weir_error          err;
     memset(w, 0, sizeof *w);
     must(weir_tokenize(m, prompts[i], strlen(prompts[i]), false, &w->prompt, &err), &err);
     must(weir_grammar_compile(&w->form, m, forms[i].kind, forms[i].text, strlen(forms[i].text), NULL, &err), &err);
-    w->sample                      = (weir_sample_params)WEIR_SAMPLE_PARAMS_INIT;
-    w->sample.fresh_seed           = false;
-    w->sample.seed                 = rng_below(seed, 1000);
-    w->sample.temperature          = heat[rng_below(seed, 3)];
-    w->sample.repetition_penalty   = rng_below(seed, 2) == 0 ? 1.0 : 1.2;
-    w->generate                    = (weir_generate_options)WEIR_GENERATE_OPTIONS_INIT;
-    w->generate.sample             = &w->sample;
-    w->generate.max_tokens         = TOKENS;
-    w->generate.logprobs           = true;
-    w->generate.top_logprobs       = 2;
-    w->generate.raw                = true;
-    w->generate.grammar            = w->form;
+    w->sample                    = (weir_sample_params)WEIR_SAMPLE_PARAMS_INIT;
+    w->sample.fresh_seed         = false;
+    w->sample.seed               = rng_below(seed, 1000);
+    w->sample.temperature        = heat[rng_below(seed, 3)];
+    w->sample.repetition_penalty = rng_below(seed, 2) == 0 ? 1.0 : 1.2;
+    w->generate                  = (weir_generate_options)WEIR_GENERATE_OPTIONS_INIT;
+    w->generate.sample           = &w->sample;
+    w->generate.max_tokens       = TOKENS;
+    w->generate.logprobs         = true;
+    w->generate.top_logprobs     = 2;
+    w->generate.raw              = true;
+    w->generate.grammar          = w->form;
 }
 
 static void free_wish(wish *w)
@@ -80,8 +82,8 @@ static void say_alone(wish *w, const weir_model *m)
 {
     weir_error           err;
     weir_generate_result result;
-    weir_engine   *e = engine_with(m, (weir_engine_options){.threads = 1, .max_context = CONTEXT});
-    weir_sequence *s = sequence_on(e);
+    weir_engine         *e = engine_with(m, (weir_engine_options){.threads = 1, .max_context = CONTEXT});
+    weir_sequence       *s = sequence_on(e);
     for (uint32_t i = 0; i < w->prompt.n; i++) append(s, &w->prompt.data[i], 1);
     must(weir_generate(s, &w->generate, hear, &w->alone, &result, &err), &err);
     check_form(w, result.finish);
@@ -92,8 +94,8 @@ static void say_alone(wish *w, const weir_model *m)
 
 static void say_together(wish *w, const weir_model *m, weir_engine_options opt, const char *what, uint32_t *accepted)
 {
-    weir_error   err;
-    uint32_t     left = 1;
+    weir_error err;
+    uint32_t   left   = 1;
     opt.max_context   = CONTEXT;
     opt.max_sequences = 3;
     weir_engine *e    = engine_with(m, opt);
@@ -124,11 +126,12 @@ static void say_together(wish *w, const weir_model *m, weir_engine_options opt, 
 static void the_same_in_every_company(void **unused)
 {
     (void)unused;
-    weir_model                      *m    = model_named("demo");
-    uint64_t                         seed = 3;
-    static const weir_engine_options runs[] = {
-        {.threads = 2, .chunk = 3}, {.draft = "ngram", .fixed_drafts = true}, {.draft = "mtp", .max_drafts = 6, .fixed_drafts = true}};
-    wish w[REQUESTS];
+    weir_model                      *m      = model_named("demo");
+    uint64_t                         seed   = 3;
+    static const weir_engine_options runs[] = {{.threads = 2, .chunk = 3},
+                                               {.draft = "ngram", .fixed_drafts = true},
+                                               {.draft = "mtp", .max_drafts = 6, .fixed_drafts = true}};
+    wish                             w[REQUESTS];
     for (int i = 0; i < REQUESTS; i++) {
         make_wish(&w[i], m, i, &seed);
         say_alone(&w[i], m);

@@ -47,7 +47,8 @@ static void walk(grammar *g, uint32_t seed)
             size_t         len;
             const uint8_t *b = bytes_of(NULL, id, &len);
             matcher_copy(try, m);
-            if ((matcher_bytes(try, b, len, &err) == WEIR_OK) != has(bits, id) && strstr(err.text, "ambiguous") == NULL) abort();
+            if ((matcher_bytes(try, b, len, &err) == WEIR_OK) != has(bits, id) && strstr(err.text, "ambiguous") == NULL)
+                abort();
             if (has(bits, id)) chosen = id;
         }
         if (chosen == UINT32_MAX) break;

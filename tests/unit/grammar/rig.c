@@ -25,10 +25,11 @@ static bool is_new(const vocabulary *v, const uint8_t *bytes, uint8_t len)
 
 void vocabulary_make(vocabulary *v, uint32_t more, uint64_t seed)
 {
-    static const char *const parts[] = {"\"",  "\":", "\": ", "\",", ",", " ",  "\n",   "{",    "}",     "[",      "]",
-                                        "a",   "b",   "ab",   "1",   "0", "12", "-",    ".5",   "e",     "true",   "null",
-                                        "\\",  "\\n", "\\u0", "00",  "x", "id", "name", "\xC3", "\xC3\xA9", "\xF0\x9F", "\x98\x80",
-                                        "\"]", "\"}", "}, {", "  ",  ", \"", "{\"", "T", "2024", ":"};
+    static const char *const parts[] = {"\"", "\":",  "\": ", "\",",      ",",        " ",        "\n",   "{",   "}",
+                                        "[",  "]",    "a",    "b",        "ab",       "1",        "0",    "12",  "-",
+                                        ".5", "e",    "true", "null",     "\\",       "\\n",      "\\u0", "00",  "x",
+                                        "id", "name", "\xC3", "\xC3\xA9", "\xF0\x9F", "\x98\x80", "\"]",  "\"}", "}, {",
+                                        "  ", ", \"", "{\"",  "T",        "2024",     ":"};
     enum { PARTS = sizeof parts / sizeof *parts };
     *v       = (vocabulary){0};
     v->bytes = calloc(256 + more, TOKEN_MOST);
@@ -93,7 +94,8 @@ static bool has(const uint64_t *bits, uint32_t id)
 }
 
 /* Every token's bit tells whether the token can be taken. */
-static void compare(const vocabulary *v, const matcher *m, matcher *try, const uint64_t *bits, const char *text, size_t at)
+static void compare(const vocabulary *v, const matcher *m, matcher *try, const uint64_t *bits, const char *text,
+                    size_t at)
 {
     for (uint32_t id = 0; id < v->n; id++) {
         weir_error err;
@@ -102,8 +104,8 @@ static void compare(const vocabulary *v, const matcher *m, matcher *try, const u
         const uint8_t *b  = token_bytes(v, id, &len);
         const bool     ok = matcher_bytes(try, b, len, &err) == WEIR_OK;
         if (ok != has(bits, id))
-            fail_msg("%s, byte %zu: token \"%.*s\": the mask says %d, the matcher %d", text, at, (int)len, (const char *)b,
-                     has(bits, id), ok);
+            fail_msg("%s, byte %zu: token \"%.*s\": the mask says %d, the matcher %d", text, at, (int)len,
+                     (const char *)b, has(bits, id), ok);
     }
 }
 

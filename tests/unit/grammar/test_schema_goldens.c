@@ -41,7 +41,8 @@ static void documents_fit_as_the_validator_says(void **state)
     char      *all;
     size_t     len, lines = 0;
     vocabulary_make(&v, 400, 9);
-    assert_int_equal(file_read(&all, &len, WEIR_SOURCE_DIR "/tests/data/grammar/schemas.jsonl", FILE_MOST, &err), WEIR_OK);
+    assert_int_equal(file_read(&all, &len, WEIR_SOURCE_DIR "/tests/data/grammar/schemas.jsonl", FILE_MOST, &err),
+                     WEIR_OK);
     for (char *at = all, *end; (end = strchr(at, '\n')) != NULL; at = end + 1, lines++) {
         json_doc doc;
         if (json_parse(&doc, at, (size_t)(end - at), "line", JSON_MAX_DEPTH, &err) != WEIR_OK) fail_msg("%s", err.text);

@@ -15,7 +15,8 @@ static const schema_case cases[] = {
     {"{\"type\":\"boolean\"}", {"true", "false"}, {"True", "0", "\"true\""}},
     {"{\"type\":\"string\"}",
      {"\"\"", "\"a\"", "\"\\n\\\"\\\\\\/\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\xC3\xA9\xF0\x9F\x98\x80\""},
-     {"a", "\"", "\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\\u00g0\"", "\"a\"b", "\"\x80\"", "\"\xED\xA0\x80\""}},
+     {"a", "\"", "\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\\u00g0\"", "\"a\"b", "\"\x80\"",
+      "\"\xED\xA0\x80\""}},
     {"{\"type\":\"number\"}",
      {"0", "-0", "12", "-1.50", "1e5", "1E-07", "0.0e+1"},
      {"", "-", "01", "1.", ".5", "1e", "1e+", "+1", "0x1", "NaN", "--1"}},
@@ -66,7 +67,9 @@ static const schema_case cases[] = {
     {"{\"enum\":[0.1,1e300]}", {"0.1"}, {"0.10000000000000001", "0.2"}},
     {"{\"const\":\"x/y\"}", {"\"x/y\""}, {"\"x\"", "\"x\\/y\""}},
     {"{\"type\":\"string\",\"enum\":[\"a\",1,\"bbb\"],\"maxLength\":2}", {"\"a\""}, {"1", "\"bbb\""}},
-    {"{\"type\":\"array\"}", {"[]", "[1]", "[1, \"a\",[null],{}]", "[\n  1,\n  2\n]"}, {"[", "[1,]", "[,1]", "[1 2]", "{}"}},
+    {"{\"type\":\"array\"}",
+     {"[]", "[1]", "[1, \"a\",[null],{}]", "[\n  1,\n  2\n]"},
+     {"[", "[1,]", "[,1]", "[1 2]", "{}"}},
     {"{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"minItems\":1,\"maxItems\":3}",
      {"[1]", "[1,2]", "[1, 2, 3]"},
      {"[]", "[1,2,3,4]", "[\"a\"]", "[1,"}},
@@ -80,9 +83,11 @@ static const schema_case cases[] = {
     {"{\"type\":\"object\"}",
      {"{}", "{\"a\":1}", "{\"a\": {\"b\": []}, \"c\": null}", "{\n  \"a\": 1\n}", "{ }"},
      {"{", "{a:1}", "{\"a\"}", "{\"a\":1,}", "{\"a\" :1}", "[]"}},
-    {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"null\"}},\"required\":[\"a\"]}",
+    {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"null\"}},\"required\":[\"a\"]"
+     "}",
      {"{\"a\":1}", "{\"a\":1,\"b\":null}", "{\"b\":null, \"a\":-3}"},
-     {"{}", "{\"b\":null}", "{\"a\":1,\"a\":2}", "{\"a\":null}", "{\"a\":1,\"c\":1}", "{\"a\":1,}", "{\"a\":1,\"b\":null,}"}},
+     {"{}", "{\"b\":null}", "{\"a\":1,\"a\":2}", "{\"a\":null}", "{\"a\":1,\"c\":1}", "{\"a\":1,}",
+      "{\"a\":1,\"b\":null,}"}},
     {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"integer\"}}",
      {"{}", "{\"a\":null}", "{\"b\":1}", "{\"b\":1,\"a\":null,\"ab\":2}", "{\"\":1}"},
      {"{\"a\":1}", "{\"b\":null}", "{\"\\u0061\":1}", "{\"a\":null,\"a\":null}"}},
@@ -94,7 +99,9 @@ static const schema_case cases[] = {
      {"{\"a\":1}", "{\"b\":null,"}},
     {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\"}]}", {"null", "5"}, {"true"}},
     {"{\"oneOf\":[{\"const\":1},{\"const\":\"b\"}]}", {"1", "\"b\""}, {"2"}},
-    {"{\"type\":\"integer\",\"anyOf\":[{\"type\":\"integer\",\"minimum\":5},{\"const\":1}]}", {"5", "1", "77"}, {"4", "2"}},
+    {"{\"type\":\"integer\",\"anyOf\":[{\"type\":\"integer\",\"minimum\":5},{\"const\":1}]}",
+     {"5", "1", "77"},
+     {"4", "2"}},
     {"{\"allOf\":[{\"type\":\"integer\",\"minimum\":3},{\"type\":\"integer\",\"maximum\":5}]}", {"3", "5"}, {"2", "6"}},
     {"{\"allOf\":[{\"type\":[\"string\",\"null\"]},{\"type\":[\"string\",\"integer\"]}]}", {"\"a\""}, {"null", "1"}},
     {"{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]},"
@@ -141,12 +148,15 @@ static void the_schemas_order_is_an_option(void **state)
     vocabulary                 v;
     const weir_grammar_options o = {.size = sizeof o, .ordered = true};
     vocabulary_make(&v, 100, 5);
-    grammar *g = compiled(&v, WEIR_GRAMMAR_JSON_SCHEMA,
-                          "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":2},\"c\":{\"const\":3}},"
-                          "\"required\":[\"b\"]}",
-                          &o);
-    static const char *const good[] = {"{\"b\":2}", "{\"a\":1,\"b\":2}", "{\"b\":2, \"c\":3}", "{\"a\":1,\"b\":2,\"c\":3}"};
-    static const char *const bad[]  = {"{}", "{\"a\":1}", "{\"b\":2,\"a\":1}", "{\"c\":3,\"b\":2}", "{\"b\":2,}", "{\"a\":1,\"c\":3}"};
+    grammar *g =
+        compiled(&v, WEIR_GRAMMAR_JSON_SCHEMA,
+                 "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":2},\"c\":{\"const\":3}},"
+                 "\"required\":[\"b\"]}",
+                 &o);
+    static const char *const good[] = {"{\"b\":2}", "{\"a\":1,\"b\":2}", "{\"b\":2, \"c\":3}",
+                                       "{\"a\":1,\"b\":2,\"c\":3}"};
+    static const char *const bad[]  = {"{}",         "{\"a\":1}",        "{\"b\":2,\"a\":1}", "{\"c\":3,\"b\":2}",
+                                       "{\"b\":2,}", "{\"a\":1,\"c\":3}"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (!accepts_by_tokens(&v, g, good[i], strlen(good[i]), i, true)) fail_msg("expected %s to fit", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -213,10 +223,13 @@ static void what_is_not_known_is_refused_by_name(void **state)
         const weir_grammar_options o = WEIR_GRAMMAR_OPTIONS_INIT;
         weir_error                 err;
         grammar                   *g;
-        const weir_status st = grammar_compile(&g, &v.t, WEIR_GRAMMAR_JSON_SCHEMA, refused[i][0], strlen(refused[i][0]), &o, &err);
-        if (st != WEIR_INVALID && st != WEIR_UNSUPPORTED) fail_msg("%s: expected a refusal, found status %d", refused[i][0], st);
+        const weir_status          st =
+            grammar_compile(&g, &v.t, WEIR_GRAMMAR_JSON_SCHEMA, refused[i][0], strlen(refused[i][0]), &o, &err);
+        if (st != WEIR_INVALID && st != WEIR_UNSUPPORTED)
+            fail_msg("%s: expected a refusal, found status %d", refused[i][0], st);
         assert_null(g);
-        if (strstr(err.text, refused[i][1]) == NULL) fail_msg("%s: expected \"%s\", found \"%s\"", refused[i][0], refused[i][1], err.text);
+        if (strstr(err.text, refused[i][1]) == NULL)
+            fail_msg("%s: expected \"%s\", found \"%s\"", refused[i][0], refused[i][1], err.text);
     }
     vocabulary_free(&v);
 }
