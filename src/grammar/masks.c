@@ -6,18 +6,19 @@
 #include <string.h>
 
 enum {
-    ENTRIES_MOST = 4096,
-    ENTRY_HEADS  = 1024,
-    DENSE_MOST   = 160,
-    SPARSE_MOST  = 1024, /* tokens: more are kept as bits */
-    IDS_MOST     = 1 << 19,
-    ASKS_MOST    = 1 << 20,
-    MASK_SPARSE  = UINT32_MAX,
-    FRAMES_BELOW = 1 << 14,
-    WORK_MOST    = 1 << 22, /* places closed in one walk: about half a second */
-    NEAR         = 8,       /* with fewer left to come, a walk from nothing is short */
-    WARM_MOST    = 8,
-    WIDE         = 64, /* bytes a place must read to be warmed */
+    ENTRIES_MOST  = 4096,
+    ENTRY_HEADS   = 1024,
+    DENSE_MOST    = 160,
+    SPARSE_MOST   = 1024, /* tokens: more are kept as bits */
+    IDS_MOST      = 1 << 19,
+    ASKS_MOST     = 1 << 20,
+    MASK_SPARSE   = UINT32_MAX,
+    FRAMES_BELOW  = 1 << 14,
+    WORK_MOST     = 1 << 22, /* places closed for one mask: about half a second */
+    NODES_OF_WORK = 16,      /* trie nodes that take as long as a place */
+    NEAR          = 8,       /* with fewer left to come, a walk from nothing is short */
+    WARM_MOST     = 8,
+    WIDE          = 64, /* bytes a place must read to be warmed */
 };
 
 /* ---- memory ---- */
@@ -216,9 +217,11 @@ static bool walk_all(masks *m, walk *w, const place *p)
     if (w->sets[0] == SET_NONE) return false;
     memset(m->bits, 0, m->words * sizeof *m->bits);
     if (w->like != NULL) add_entry(m, w->like, m->bits);
+    uint32_t visited = 0;
     for (uint32_t i = 0; i < m->t->n;) {
-        const trie_node *n   = &m->t->nodes[i];
-        const uint32_t   set = place_table_step(&m->below, w->sets[n->depth], n->byte);
+        const trie_node *n = &m->t->nodes[i];
+        m->list->work += ++visited % NODES_OF_WORK == 0;
+        const uint32_t set = place_table_step(&m->below, w->sets[n->depth], n->byte);
         if (set == SET_NONE || m->list->work > WORK_MOST) return false;
         if (set != SET_DEAD) {
             if (!visit(m, w, &i, set)) return false;
@@ -411,19 +414,24 @@ static bool settle_asks(masks *m, const mask_entry *e, const place *p, frames *f
 
 weir_status masks_add(masks *m, const place *p, uint32_t n, frames *f, uint64_t *bits, weir_error *err)
 {
-    const uint32_t kept = f->n;
-    weir_status    st   = WEIR_OK;
-    m->here.f           = f;
+    const uint32_t kept  = f->n;
+    uint64_t       spent = 0;
+    weir_status    st    = WEIR_OK;
+    m->here.f            = f;
     place_table_clear(&m->here);
     for (uint32_t i = 0; i < n && st == WEIR_OK; i++) {
         mask_entry *e;
         if (place_is_end(&p[i])) continue;
-        st = entry_of(m, &p[i], &e, err);
+        m->list->work = 0;
+        st            = entry_of(m, &p[i], &e, err);
         if (st != WEIR_OK) break;
         add_entry(m, e, bits);
-        m->list->work   = 0;
-        m->list->failed = false;
-        if (!settle_asks(m, e, &p[i], f, bits))
+        spent += m->list->work;
+        m->list->work      = 0;
+        m->list->failed    = false;
+        const bool settled = settle_asks(m, e, &p[i], f, bits);
+        spent += m->list->work;
+        if (!settled || spent > 2 * WORK_MOST)
             st = status_fail(err, WEIR_INVALID, "grammar: too ambiguous: one text can be read in too many ways");
     }
     frames_cut(f, kept);
