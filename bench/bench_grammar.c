@@ -53,9 +53,9 @@ static bool add(vocabulary *v, const char *text, size_t len)
 
 static size_t put_word(char *out, uint64_t *seed)
 {
-    static const char *const syllables[] = {"an", "er", "in", "on", "th", "re", "st", "a", "e", "i",
+    static const char *const syllables[] = {"an", "er", "in", "on", "th",  "re", "st", "a",  "e",  "i",
                                             "o",  "u",  "s",  "t",  "ing", "ed", "ly", "co", "de", "pro"};
-    size_t n = 0;
+    size_t                   n           = 0;
     if (rng_below(seed, 2) == 0) out[n++] = ' ';
     for (uint32_t i = 0, k = 1 + rng_below(seed, 5); i < k; i++) {
         const char *s = syllables[rng_below(seed, 20)];
@@ -70,7 +70,7 @@ static size_t put_word(char *out, uint64_t *seed)
 static size_t put_script(char *out, uint64_t *seed)
 {
     const uint32_t base = rng_below(seed, 2) == 0 ? 0x430 : 0x4E00, range = base == 0x430 ? 32 : 20000;
-    size_t         n    = 0;
+    size_t         n = 0;
     for (uint32_t i = 0, k = 1 + rng_below(seed, 4); i < k; i++) {
         const uint32_t cp = base + rng_below(seed, range);
         if (cp >= 0x800) {
@@ -103,7 +103,9 @@ static void make(vocabulary *v)
     for (unsigned b = 0; b < 256; b++) (void)add(v, &(char){(char)b}, 1);
     while (v->n < VOCAB) {
         const uint32_t kind = rng_below(&seed, 100);
-        const size_t   n    = kind < 55 ? put_word(text, &seed) : kind < 93 ? put_script(text, &seed) : put_punctuation(text, &seed);
+        const size_t   n    = kind < 55   ? put_word(text, &seed)
+                              : kind < 93 ? put_script(text, &seed)
+                                          : put_punctuation(text, &seed);
         if (n <= TOKEN_MOST) (void)add(v, text, n);
     }
 }
@@ -188,11 +190,12 @@ static void bench(const vocabulary *v, const trie *t, const char *name, weir_gra
 /* An object of n properties of several types. */
 static char *wide_schema(int n)
 {
-    static const char *const types[] = {"{\"type\":\"string\",\"maxLength\":%d}", "{\"type\":\"integer\",\"minimum\":-%d}",
+    static const char *const types[] = {"{\"type\":\"string\",\"maxLength\":%d}",
+                                        "{\"type\":\"integer\",\"minimum\":-%d}",
                                         "{\"type\":\"array\",\"items\":{\"type\":\"number\"},\"maxItems\":%d}",
                                         "{\"enum\":[\"one\",\"two\",\"three\",%d]}"};
-    char  *text = calloc((size_t)n + 2, 120);
-    size_t len  = 0;
+    char                    *text    = calloc((size_t)n + 2, 120);
+    size_t                   len     = 0;
     if (text == NULL) exit(1);
     len += (size_t)sprintf(text + len, "{\"type\":\"object\",\"properties\":{");
     for (int i = 0; i < n; i++) {
@@ -211,23 +214,26 @@ int main(void)
     make(&v);
     const uint64_t start = cpu_ns();
     must(trie_make(&t, v.n, bytes_of, &v, &err), &err);
-    (void)printf("tree of %" PRIu32 " tokens: %" PRIu32 " nodes, %.1f ms\n", v.n, t.n, (double)(cpu_ns() - start) * 1e-6);
+    (void)printf("tree of %" PRIu32 " tokens: %" PRIu32 " nodes, %.1f ms\n", v.n, t.n,
+                 (double)(cpu_ns() - start) * 1e-6);
     (void)printf("grammar\tcompile ms\tmasks first\tmedian us\tp99\tmax\tmasks\tmedian us\tp99\tmax\tMB\n");
     bench(&v, &t, "json object", WEIR_GRAMMAR_JSON_OBJECT, "");
-    bench(&v, &t, "person", WEIR_GRAMMAR_JSON_SCHEMA,
-          "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":40},\"age\":{\"type\":"
-          "\"integer\",\"minimum\":0,\"maximum\":150},\"mail\":{\"type\":\"string\",\"format\":\"email\"},\"born\":{"
-          "\"type\":\"string\",\"format\":\"date\"},\"tags\":{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"b\",\"c\"]}"
-          ",\"maxItems\":5}},\"required\":[\"name\",\"age\"]}");
+    bench(
+        &v, &t, "person", WEIR_GRAMMAR_JSON_SCHEMA,
+        "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":40},\"age\":{\"type\":"
+        "\"integer\",\"minimum\":0,\"maximum\":150},\"mail\":{\"type\":\"string\",\"format\":\"email\"},\"born\":{"
+        "\"type\":\"string\",\"format\":\"date\"},\"tags\":{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"b\",\"c\"]}"
+        ",\"maxItems\":5}},\"required\":[\"name\",\"age\"]}");
     for (int n = 10; n <= 160; n *= 4) {
         char name[32], *schema = wide_schema(n);
         (void)snprintf(name, sizeof name, "%d properties", n);
         bench(&v, &t, name, WEIR_GRAMMAR_JSON_SCHEMA, schema);
         free(schema);
     }
-    bench(&v, &t, "list", WEIR_GRAMMAR_JSON_SCHEMA,
-          "{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},"
-          "\"next\":{\"anyOf\":[{\"$ref\":\"#/$defs/n\"},{\"type\":\"null\"}]}},\"required\":[\"text\",\"next\"]}}}");
+    bench(
+        &v, &t, "list", WEIR_GRAMMAR_JSON_SCHEMA,
+        "{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},"
+        "\"next\":{\"anyOf\":[{\"$ref\":\"#/$defs/n\"},{\"type\":\"null\"}]}},\"required\":[\"text\",\"next\"]}}}");
     bench(&v, &t, "regex", WEIR_GRAMMAR_REGEX, "([A-Z][a-z]+ ){3,9}[0-9]{4}-.{1,40}");
     bench(&v, &t, "arithmetic", WEIR_GRAMMAR_EBNF,
           "root ::= sum\nsum ::= product ((\" + \" | \" - \") product){0,20}\nproduct ::= atom (\" * \" atom)*\n"

@@ -43,10 +43,10 @@ void vocabulary_make(vocabulary *v, uint32_t more, uint64_t seed)
     while (v->n < 256 + more) {
         uint8_t bytes[TOKEN_MOST];
         uint8_t len = 0;
-        for (uint32_t i = 0, n = 1 + rng_below(&seed, 4); i < n; i++) {
+        for (uint32_t i = 0, n = 1 + rng_below(&seed, 8); i < n; i++) {
             const char  *p = parts[rng_below(&seed, PARTS)];
             const size_t k = strlen(p);
-            if (len + k > 8) break;
+            if (len + k > TOKEN_MOST) break;
             memcpy(bytes + len, p, k);
             len = (uint8_t)(len + k);
         }

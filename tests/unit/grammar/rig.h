@@ -12,7 +12,7 @@ typedef struct vocabulary {
     uint32_t n, words;
 } vocabulary;
 
-/* The 256 bytes and `more` pieces of 2 to 8 bytes that texts like JSON are made of, from the seed. */
+/* The 256 bytes and `more` pieces of 2 to 16 bytes that texts like JSON are made of, from the seed. */
 void vocabulary_make(vocabulary *v, uint32_t more, uint64_t seed);
 void vocabulary_free(vocabulary *v);
 

@@ -168,9 +168,15 @@ static void depth_is_limited_and_length_is_not(void **state)
     for (int i = 0; i < depth; i++) assert_int_equal(matcher_bytes(m, (const uint8_t *)"]", 1, &err), WEIR_OK);
     assert_true(matcher_must_end(m));
     matcher_free(m);
+    grammar_release(g);
+    /* Every element changes what the array remembers. */
+    g = compiled(&v, WEIR_GRAMMAR_JSON_SCHEMA,
+                 "{\"type\":\"array\",\"maxItems\":30001,\"items\":{\"type\":\"array\"}}", NULL);
     assert_int_equal(matcher_new(&m, g, &err), WEIR_OK);
     assert_int_equal(matcher_bytes(m, (const uint8_t *)"[[]", 3, &err), WEIR_OK);
     for (int i = 0; i < LONG; i++) assert_int_equal(matcher_bytes(m, (const uint8_t *)",[]", 3, &err), WEIR_OK);
+    assert_int_equal(matcher_bytes(m, (const uint8_t *)",", 1, &err), WEIR_INVALID);
+    assert_int_equal(matcher_bytes(m, (const uint8_t *)"]", 1, &err), WEIR_OK);
     matcher_free(m);
     grammar_release(g);
     g = compiled(&v, WEIR_GRAMMAR_EBNF, "root ::= item root | item\nitem ::= \"a\" \"b\"\n", NULL);
