@@ -59,11 +59,20 @@ static weir_status reverse_make(reverse *r, const automaton *a, weir_error *err)
     return WEIR_OK;
 }
 
+/* A call that must count something reads something: what is counted is never empty. */
+static bool must_count(const automaton *a, const edge *call)
+{
+    if (call->data >> 32 == 0) return false;
+    for (uint32_t j = a->nodes[a->rules[call->rule].start].first; j != NO_EDGE; j = a->edges[j].next)
+        if (a->edges[j].kind == EDGE_COUNT) return true;
+    return false;
+}
+
 static bool edge_holds(const reverse *r, uint32_t j, const uint8_t *mark, bool silent)
 {
     const edge *e = &r->a->edges[j];
     if (!mark[e->to] || (silent && e->kind == EDGE_BYTES)) return false;
-    return e->kind != EDGE_CALL || mark[r->a->rules[e->rule].start];
+    return e->kind != EDGE_CALL || (mark[r->a->rules[e->rule].start] && !(silent && must_count(r->a, e)));
 }
 
 /* Marks the nodes from which the end of their rule can be reached; `silent`: without a byte. */
@@ -148,7 +157,7 @@ static uint32_t follow(const circles *c, uint32_t arc, uint32_t *next)
     *next              = e->next == NO_EDGE ? NO_EDGE : e->next * 2;
     if (e->kind == EDGE_BYTES) return NO_EDGE;
     if (e->kind != EDGE_CALL) return e->to;
-    if (arc % 2 != 0) return c->r->empty[a->rules[e->rule].start] ? e->to : NO_EDGE;
+    if (arc % 2 != 0) return c->r->empty[a->rules[e->rule].start] && !must_count(a, e) ? e->to : NO_EDGE;
     *next = arc + 1;
     return a->rules[e->rule].start;
 }

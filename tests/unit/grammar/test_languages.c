@@ -170,8 +170,8 @@ static void depth_is_limited_and_length_is_not(void **state)
     matcher_free(m);
     grammar_release(g);
     /* Every element changes what the array remembers. */
-    g = compiled(&v, WEIR_GRAMMAR_JSON_SCHEMA,
-                 "{\"type\":\"array\",\"maxItems\":30001,\"items\":{\"type\":\"array\"}}", NULL);
+    g = compiled(&v, WEIR_GRAMMAR_JSON_SCHEMA, "{\"type\":\"array\",\"maxItems\":30001,\"items\":{\"type\":\"array\"}}",
+                 NULL);
     assert_int_equal(matcher_new(&m, g, &err), WEIR_OK);
     assert_int_equal(matcher_bytes(m, (const uint8_t *)"[[]", 3, &err), WEIR_OK);
     for (int i = 0; i < LONG; i++) assert_int_equal(matcher_bytes(m, (const uint8_t *)",[]", 3, &err), WEIR_OK);
@@ -222,7 +222,7 @@ static void limits_are_felt_by_long_tokens(void **state)
     vocabulary v;
     vocabulary_make(&v, 600, 21);
     for (int most = 1; most <= 40; most++) {
-        char     schema[64], text[80];
+        char     schema[96], text[80];
         matcher *m;
         (void)snprintf(schema, sizeof schema, "{\"type\":\"string\",\"maxLength\":%d,\"minLength\":%d}", most,
                        most / 3);
