@@ -2,6 +2,7 @@
 #ifndef WEIR_GENERATE_H
 #define WEIR_GENERATE_H
 
+#include "weir/grammar.h"
 #include "weir/sample.h"
 #include "weir/sequence.h"
 
@@ -40,6 +41,10 @@ typedef struct weir_generate_options {
      * have no place. */
     const uint32_t *prefix;
     size_t          n_prefix;
+    /* What the text keeps to; NULL: nothing.  Borrowed: it must live as long as the generation.  The
+     * reasoning stays free; the reply ends as soon as nothing may follow.  Where no token may come next
+     * the generation fails with WEIR_INVALID. */
+    const weir_grammar *grammar;
 } weir_generate_options;
 
 #define WEIR_GENERATE_OPTIONS_INIT \

@@ -1,7 +1,7 @@
 /* include/weir/sample.h - how the next token is chosen from the logits.
  *
  * The steps, in this order: logit bias; repetition, then presence and frequency
- * penalty; bans (end-of-text, ids without a token); temperature; top_k; top_p; min_p; XTC;
+ * penalty; bans (end-of-text, ids without a token, a grammar); temperature; top_k; top_p; min_p; XTC;
  * one draw.  The same parameters, seed and token history give the same token
  * on every machine, whatever else the engine is doing. */
 #ifndef WEIR_SAMPLE_H

@@ -8,6 +8,7 @@
 #include "weir/engine.h"
 #include "weir/experimental.h"
 #include "weir/generate.h"
+#include "weir/grammar.h"
 #include "weir/model.h"
 #include "weir/request.h"
 #include "weir/sample.h"

@@ -7,6 +7,7 @@
 #include "cli/sampling.h"
 #include "cli/terminal.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -33,9 +34,18 @@ static const arg_option run_options[] = {
     {"--logprobs", NULL, ARG_U32, offsetof(options, logprobs), offsetof(options, logprobs_given), "N", 0, 20,
      "with --json: the log probability of each token, and of\nthe N likeliest in its place"},
 };
-static const arg_group        run_group = ARG_GROUP("Options", run_options);
-static const arg_group *const groups[]  = {
-     &run_group, &options_sampling, &options_adapters, &options_drafts, &options_cache, &options_common, NULL};
+static const arg_option form_options[] = {
+    {"--json-schema", NULL, ARG_STRING, offsetof(options, json_schema), 0, "FILE", 0, 0,
+     "a JSON document that fits the JSON Schema in FILE"},
+    {"--regex", NULL, ARG_STRING, offsetof(options, regex), 0, "TEXT", 0, 0,
+     "a text that the regular expression matches as a whole"},
+    {"--grammar", NULL, ARG_STRING, offsetof(options, grammar), 0, "FILE", 0, 0,
+     "a text of the grammar in FILE: rules \"name ::= ...\" that begin\nat root, as llama.cpp has them"},
+};
+static const arg_group        run_group  = ARG_GROUP("Options", run_options);
+static const arg_group        form_group = ARG_GROUP("Form of the reply (one of; reasoning stays free)", form_options);
+static const arg_group *const groups[]   = {&run_group,      &form_group,    &options_sampling, &options_adapters,
+                                            &options_drafts, &options_cache, &options_common,   NULL};
 
 /* What the command line asks for that cannot be, or that makes no sense. */
 static int check(const options *o, bool one_shot)
@@ -49,6 +59,9 @@ static int check(const options *o, bool one_shot)
     if (o->raw && o->session != NULL) return cli_usage("run: --raw is no conversation: expected no --session");
     if (o->raw && (o->system != NULL || o->think || o->no_think))
         return cli_usage("run: --raw uses no chat template: expected no --system, --think, --no-think");
+    const int forms = (o->grammar != NULL) + (o->json_schema != NULL) + (o->regex != NULL);
+    if (forms > 1) return cli_usage("run: expected one of --grammar, --json-schema and --regex, found %d", forms);
+    if (forms > 0 && !one_shot) return cli_usage("run: --grammar, --json-schema and --regex need -p TEXT");
     if (o->logprobs_given && !o->json) return cli_usage("run: --logprobs needs --json");
     for (size_t i = 0; i < o->stop.n; i++)
         if (o->stop.items[i][0] == '\0') return cli_usage("run: --stop: expected some text, found \"\"");
@@ -109,6 +122,24 @@ static int finish_reply(const reply *r, const session *s, const options *o, uint
     return g->finish == WEIR_FINISH_CANCELLED ? CLI_FAILED : CLI_OK;
 }
 
+/* The form that the reply is to have; NULL: none.  weir_grammar_free. */
+static weir_status make_grammar(const session *s, const options *o, weir_grammar **out, weir_error *err)
+{
+    enum { FILE_MOST = 1 << 20 };
+    const char *path = o->grammar != NULL ? o->grammar : o->json_schema;
+    *out             = NULL;
+    if (o->regex != NULL)
+        return weir_grammar_compile(out, s->model, WEIR_GRAMMAR_REGEX, o->regex, strlen(o->regex), NULL, err);
+    if (path == NULL) return WEIR_OK;
+    char  *text;
+    size_t len;
+    TRY(file_read(&text, &len, path, FILE_MOST, err));
+    const weir_grammar_kind kind = o->grammar != NULL ? WEIR_GRAMMAR_EBNF : WEIR_GRAMMAR_JSON_SCHEMA;
+    const weir_status       st   = weir_grammar_compile(out, s->model, kind, text, len, NULL, err);
+    mem_free(text);
+    return st == WEIR_OK ? st : status_prefix(err, st, "%s", path);
+}
+
 static int one_reply(const session *s, const options *o, const char *text, size_t len, const weir_sample_params *sample,
                      const talk *t)
 {
@@ -116,6 +147,7 @@ static int one_reply(const session *s, const options *o, const char *text, size_
     weir_prompt           p = {0};
     reply                 r = {0};
     conversation          c = {0};
+    weir_grammar         *form;
     weir_generate_options g = WEIR_GENERATE_OPTIONS_INIT;
     g.sample                = sample;
     g.max_tokens            = o->max_tokens;
@@ -124,7 +156,9 @@ static int one_reply(const session *s, const options *o, const char *text, size_
     g.logprobs              = o->logprobs_given;
     g.top_logprobs          = o->logprobs;
     g.raw                   = o->raw;
-    weir_status st          = o->raw ? make_raw(s, text, len, &p, &err) : talk_begin(t, o, &c, &err);
+    weir_status st          = make_grammar(s, o, &form, &err);
+    g.grammar               = form;
+    if (st == WEIR_OK) st = o->raw ? make_raw(s, text, len, &p, &err) : talk_begin(t, o, &c, &err);
     if (st == WEIR_OK && !o->raw) st = make_chat(s, &c, text, len, &p, &err);
     g.thinking_open = p.thinking_open;
     if (st == WEIR_OK) st = reply_run(&r, s, &p.ids, &g, !o->json, &err);
@@ -134,6 +168,7 @@ static int one_reply(const session *s, const options *o, const char *text, size_
     reply_free(&r);
     weir_prompt_free(&p);
     conversation_free(&c);
+    weir_grammar_free(form);
     return code;
 }
 

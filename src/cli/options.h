@@ -34,6 +34,7 @@ typedef struct options {
     uint32_t    max_tokens, top_k, logprobs;
     double      temp, top_p, min_p, presence_penalty, repetition_penalty;
     arg_list    stop;
+    const char *grammar, *json_schema, *regex;
 
     /* serve; parallel is below */
     const char *host, *api_key_file;

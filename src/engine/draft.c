@@ -62,7 +62,8 @@ void draft_take(weir_request *r, const float *logits)
     /* Guesses stand behind the last token, where the next step will have them. */
     const uint32_t ahead = 1 + r->n_drafts, position = sequence_length(r->s->q) + ahead;
     uint32_t       id;
-    if (generation_draw(&r->g, logits, sequence_tokens(r->s->q), position, &r->e->sampler, &id, NULL) != WEIR_OK) {
+    if (generation_guess(&r->g, r->n_drafts, logits, sequence_tokens(r->s->q), position, &r->e->sampler, &id, NULL) !=
+        WEIR_OK) {
         r->n_wanted = r->n_drafts;
         return;
     }

@@ -16,6 +16,7 @@ weir_status draft_from_text(weir_engine *e, weir_error *err)
         if (r->n_wanted == 0) continue;
         catch_up(r);
         r->n_drafts = ngram_draft(&r->index, r->drafts, r->n_wanted);
+        r->n_drafts = generation_allowed(&r->g, r->drafts, r->n_drafts);
     }
     return WEIR_OK;
 }

@@ -7,6 +7,7 @@
 #include "engine/draft_length.h"
 #include "engine/kv_forms.h"
 #include "engine/sample.h"
+#include "grammar/shelf.h"
 #include "load/load.h"
 #include "model/model.h"
 #include "state/prefix_tree.h"
@@ -25,7 +26,8 @@ struct weir_model {
     char            *kv_config; /* path of the directory's kv_config.json; NULL: none */
     uint32_t         eos[CONFIG_MAX_EOS + 1];
     size_t           n_eos;
-    uint64_t        *allowed; /* bit per id that has a token; NULL: all have */
+    uint64_t        *allowed;  /* bit per id that has a token; NULL: all have */
+    shelf           *grammars; /* compiled lately; NULL: no tokenizer */
 };
 
 /* One ragged step; batch.h. */

@@ -111,6 +111,8 @@ static weir_status start_script(generation *g, weir_error *err)
     if (opt->n_stop_ids > MAX_STOP_IDS)
         return status_fail(err, WEIR_INVALID, "stop_ids: expected at most %d, found %zu", MAX_STOP_IDS,
                            opt->n_stop_ids);
+    if (opt->n_prefix > 0 && opt->grammar != NULL)
+        return status_fail(err, WEIR_INVALID, "prefix: a grammar says what the content begins with");
     if (!opt->limit_reasoning && opt->n_prefix == 0) return WEIR_OK;
     TRY(script_close(g, err));
     TRY(script_add(g, opt->prefix, opt->n_prefix, err));
@@ -152,6 +154,16 @@ static weir_status start_sampling(generation *g, weir_error *err)
     return g->sample.xtc_probability > 0 ? collect_newlines(g, err) : WEIR_OK;
 }
 
+/* The drafts have a place of their own: what is guessed never moves the reply's. */
+static weir_status start_form(generation *g, const channel_tags *tags, weir_error *err)
+{
+    if (g->opt.grammar == NULL) return WEIR_OK;
+    const weir_model *m         = g->e->source;
+    const bool        reasoning = g->channel.reasoning;
+    TRY(constraint_new(&g->form, g->opt.grammar, m, tags, reasoning, err));
+    return constraint_new(&g->ahead, g->opt.grammar, m, tags, reasoning, err);
+}
+
 weir_status generation_start(generation *g, const weir_engine *e, const weir_generate_options *opt,
                              uint32_t prompt_length, weir_token_fn *fn, void *user, weir_error *err)
 {
@@ -169,6 +181,7 @@ weir_status generation_start(generation *g, const weir_engine *e, const weir_gen
     if (g->opt.top_logprobs > LOGPROBS_MAX_TOP)
         return status_fail(err, WEIR_INVALID, "top_logprobs: expected at most %d, found %u", LOGPROBS_MAX_TOP,
                            g->opt.top_logprobs);
+    TRY(start_form(g, &tags, err));
     TRY(start_stops(g, err));
     TRY(start_sampling(g, err));
     TRY(start_script(g, err));
@@ -188,13 +201,17 @@ void generation_end(generation *g)
     stop_free(&g->stop);
     token_ids_free(&g->newlines);
     token_ids_free(&g->script);
+    constraint_free(g->form);
+    constraint_free(g->ahead);
 }
 
-weir_status generation_draw(const generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
-                            sample_workspace *ws, uint32_t *id, weir_error *err)
+weir_status generation_draw(const generation *g, constraint *form, const float *logits, const uint32_t *tokens,
+                            uint32_t position, sample_workspace *ws, uint32_t *id, weir_error *err)
 {
     if (told(g, position, id)) return WEIR_OK;
-    const weir_model  *m  = g->e->source;
+    const weir_model *m       = g->e->source;
+    const uint64_t   *allowed = m->allowed;
+    if (form != NULL) TRY(constraint_mask(form, &allowed, err));
     const sample_input in = {.logits      = logits,
                              .n_logits    = g->e->m.config.vocab_size,
                              .n_valid     = model_valid_ids(m),
@@ -208,8 +225,25 @@ weir_status generation_draw(const generation *g, const float *logits, const uint
                              .n_eos       = m->n_eos,
                              .newlines    = g->newlines.ids,
                              .n_newlines  = g->newlines.n,
-                             .allowed     = m->allowed};
+                             .allowed     = allowed};
     return sample_token(id, &in, ws, err);
+}
+
+weir_status generation_guess(generation *g, uint32_t n, const float *logits, const uint32_t *tokens, uint32_t position,
+                             sample_workspace *ws, uint32_t *id, weir_error *err)
+{
+    if (g->form != NULL && n == 0) constraint_copy(g->ahead, g->form);
+    TRY(generation_draw(g, g->ahead, logits, tokens, position, ws, id, err));
+    return g->ahead != NULL ? constraint_take(g->ahead, *id, err) : WEIR_OK;
+}
+
+uint32_t generation_allowed(generation *g, const uint32_t *drafts, uint32_t n)
+{
+    uint32_t good = 0;
+    if (g->form == NULL) return n;
+    constraint_copy(g->ahead, g->form);
+    while (good < n && constraint_take(g->ahead, drafts[good], NULL) == WEIR_OK) good++;
+    return good;
 }
 
 static weir_status note_logprobs(generation *g, const float *logits, uint32_t id, weir_error *err)
@@ -297,6 +331,7 @@ static weir_status take_token(generation *g, uint32_t id, uint32_t position, boo
         g->result.stop_id = id;
         return WEIR_OK;
     }
+    if (g->form != NULL) TRY(constraint_take(g->form, id, err));
     g->result.tokens++;
     const bool was_reasoning = g->channel.reasoning;
     const bool tag           = channel_token(&g->channel, id);
@@ -310,7 +345,7 @@ static weir_status take_token(generation *g, uint32_t id, uint32_t position, boo
     if (!hand_out(g, id, position, (was_reasoning && !call) || g->channel.reasoning) ||
         g->result.finish == WEIR_FINISH_CANCELLED)
         g->result.finish = WEIR_FINISH_CANCELLED;
-    else if (stopped)
+    else if (stopped || (g->form != NULL && constraint_complete(g->form)))
         g->result.finish = WEIR_FINISH_STOP;
     else if (g->result.tokens == g->limit)
         g->result.finish = WEIR_FINISH_LENGTH;
@@ -340,7 +375,7 @@ static weir_status flush(generation *g, uint32_t position, weir_error *err)
 weir_status generation_next(generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
                             sample_workspace *ws, uint32_t *id, bool *done, weir_error *err)
 {
-    TRY(generation_draw(g, logits, tokens, position, ws, id, err));
+    TRY(generation_draw(g, g->form, logits, tokens, position, ws, id, err));
     if (g->opt.logprobs) TRY(note_logprobs(g, logits, *id, err));
     TRY(take_token(g, *id, position, done, err));
     return *done ? flush(g, position, err) : WEIR_OK;

@@ -12,6 +12,7 @@
 #define ENGINE_GENERATION_H
 
 #include "engine/channel.h"
+#include "engine/constraint.h"
 #include "engine/engine_parts.h"
 #include "engine/logprobs.h"
 #include "engine/stop.h"
@@ -35,6 +36,8 @@ typedef struct generation {
     size_t                forced, n_forced;   /* script[forced ..] stands from position forced_at on, n_forced of it */
     uint32_t              forced_at;          /* UINT32_MAX: nothing is forced yet */
     bool                  began;              /* the prefix has had its place */
+    constraint           *form;               /* where the reply is in its grammar; NULL: it has none */
+    constraint           *ahead;              /* and where the drafts are */
     logprobs              probs;
     weir_logprob          top[LOGPROBS_MAX_TOP];
 } generation;
@@ -46,9 +49,14 @@ weir_status generation_start(generation *g, const weir_engine *e, const weir_gen
 void        generation_end(generation *g); /* after generation_start, also when it failed */
 
 /* The token at index `position`, which follows tokens[0 .. position-1], by its
- * logits.  Says nothing and counts nothing: drafts are drawn this way, too. */
-weir_status generation_draw(const generation *g, const float *logits, const uint32_t *tokens, uint32_t position,
-                            sample_workspace *ws, uint32_t *id, weir_error *err);
+ * logits and within `form` (NULL: no grammar).  Says nothing and counts nothing. */
+weir_status generation_draw(const generation *g, constraint *form, const float *logits, const uint32_t *tokens,
+                            uint32_t position, sample_workspace *ws, uint32_t *id, weir_error *err);
+/* The same for draft n = 0, 1, ... of the tokens to come, which follows those before it. */
+weir_status generation_guess(generation *g, uint32_t n, const float *logits, const uint32_t *tokens, uint32_t position,
+                             sample_workspace *ws, uint32_t *id, weir_error *err);
+/* How many of n drafts the grammar allows; what follows them can not be right. */
+uint32_t generation_allowed(generation *g, const uint32_t *drafts, uint32_t n);
 /* Draws and takes it for the reply: counts, shows, hands out.  *done tells that
  * the reply ends here; result.finish says why. */
 weir_status generation_next(generation *g, const float *logits, const uint32_t *tokens, uint32_t position,

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "engine/engine_parts.h"
 #include "engine/gguf_text.h"
+#include "engine/grammar_parts.h"
 #include "text/chat.h"
 #include "weir/experimental.h"
 
@@ -89,6 +90,7 @@ static weir_status finish_open(weir_model *m, const char *dir, weir_error *err)
         return status_fail(err, WEIR_FORMAT, "%s: tokenizer.json: expected at most vocab_size = %u ids, found %u", dir,
                            c->vocab_size, tokenizer_size(m->tok));
     if (m->tok != NULL) TRY(find_gaps(m, err));
+    if (m->tok != NULL) TRY(shelf_new(&m->grammars, tokenizer_size(m->tok), grammar_token_bytes, m, err));
     collect_eos(m);
     load_describe(&m->d, m->c);
     return WEIR_OK;
@@ -138,6 +140,7 @@ weir_status weir_model_random(weir_model **out, const char *shape, const char *f
 void weir_model_close(weir_model *m)
 {
     if (m == NULL) return;
+    shelf_free(m->grammars);
     tokenizer_free(m->tok);
     template_free(m->chat);
     mem_free(m->allowed);

@@ -12,6 +12,40 @@ from support import DATA, DEMO, PROGRAM, Case, environment, escape_model, number
 GREEDY = ["--temp", "0"]
 
 
+class Forms(Case):
+    """--json-schema, --regex and --grammar."""
+    ASK = ["run", "-p", "Who are you?", "--temp", "1.5", "--max-tokens", "200"]
+
+    def file(self, text):
+        path = os.path.join(self.folder, "form")
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def test_replies_keep_to_the_form(self):
+        schema = self.file('{"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 12}}, '
+                           '"required": ["n"]}')
+        for seed in "123":
+            r = self.json(*self.ASK, "--json-schema", schema, "--seed", seed)
+            self.assertEqual(r["finish"], "stop")
+            value = json.loads(r["text"])
+            self.assertEqual(list(value), ["n"])
+            self.assertIn(value["n"], range(3, 13))
+        r = self.json(*self.ASK, "--regex", "[a-f]{3}-[0-9]{2}")
+        self.assertRegex(r["text"], "^[a-f]{3}-[0-9]{2}$")
+        r = self.json(*self.ASK, "--grammar", self.file('root ::= "I am " ("a" | "b") "."\n'))
+        self.assertIn(r["text"], ["I am a.", "I am b."])
+
+    def test_what_is_wrong_is_told(self):
+        bad = self.file('{"properties": {"a": {"not": {}}}}')
+        for flags, code, text in [(["--regex", "(a"], 2, "offset 2"), (["--json-schema", bad], 3, "#/properties/a/not"),
+                                  (["--grammar", bad], 2, "line 1"), (["--regex", "a", "--grammar", bad], 2, "expected one of"),
+                                  (["--json-schema", "/nowhere"], 3, "/nowhere")]:
+            out, err = self.weir(*self.ASK, *flags, code=code)
+            self.assertIn(text, err)
+            self.assertEqual(out, "")
+
+
 class OneReply(Case):
     def test_keys(self):
         r = self.json("run", "-p", "Hello.", *GREEDY, "--max-tokens", "20")
