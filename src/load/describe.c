@@ -43,7 +43,9 @@ static void format_name(char *out, size_t size, const checkpoint *c, const check
     (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
     if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
         const char *mode = config_quant_mode_name(form.mode);
-        if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
+        if (form.mode == CONFIG_QUANT_TRELLIS && form.bits != 0)
+            (void)snprintf(out, size, "%s%u", mode, form.bits);
+        else if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
             (void)snprintf(out, size, "%s%u g%u", mode, form.bits, form.group);
         else
             (void)snprintf(out, size, "%s", mode);

@@ -21,6 +21,10 @@ static NOINLINE void block_floats(const lin_weight *w, size_t row, size_t at, si
         grouped_floats(w, row, at, n, q);
         return;
     }
+    if (k_is_trellis(w->format)) {
+        weight_decode(w, row, at, n, q);
+        return;
+    }
     const dtype type = k_block_type(w->format);
     block_run(q, w->data + row * w->row_bytes + blocks_bytes(type, at), type, n);
 }
