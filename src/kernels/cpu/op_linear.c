@@ -77,10 +77,10 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
     const cpu_isa *isa          = &p->b->isa;
     const size_t   n_panels     = (n + PANEL_ROWS - 1) / PANEL_ROWS;
     const size_t   panel_floats = lin_panel_floats(&p->lo);
-    for (size_t q = 0; q < n_panels; q++) {
+    if (k_is_decoded(j->w.format)) isa->block_expand(&j->w, row0, n, panels);
+    for (size_t q = 0; q < n_panels && !k_is_decoded(j->w.format); q++) {
         const size_t left = n - q * PANEL_ROWS, rows = left < PANEL_ROWS ? left : PANEL_ROWS;
-        (k_is_decoded(j->w.format) ? isa->block_expand : isa->lin_expand)(&j->w, row0 + q * PANEL_ROWS, rows,
-                                                                          panels + q * panel_floats);
+        isa->lin_expand(&j->w, row0 + q * PANEL_ROWS, rows, panels + q * panel_floats);
     }
     enum { TILE = TILE_ROWS * PANEL_ROWS };
     _Alignas(64) float acc[MAX_PANELS][TILE * LANES];

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/lanes/groups.h"
+#include "kernels/cpu/lanes/trellis.h"
 #include "quant/blocks_decode.h"
 
 INLINE size_t block_piece(const lin_weight *w, size_t at)
@@ -21,8 +22,8 @@ static NOINLINE void block_floats(const lin_weight *w, size_t row, size_t at, si
         grouped_floats(w, row, at, n, q);
         return;
     }
-    if (k_is_trellis(w->format)) {
-        weight_decode(w, row, at, n, q);
+    if (w->format == K_TRELLIS) {
+        trellis_floats(w, row, at, q);
         return;
     }
     const dtype type = k_block_type(w->format);
@@ -60,6 +61,14 @@ INLINE void block_rows(const lin_weight *w, size_t row0, size_t n, const float *
 
 static void block_dot(const lin_weight *w, size_t row0, size_t n, const float *const *x, unsigned m, float *const *y)
 {
+    if (w->format == K_TRELLIS_ACROSS) {
+        across_dot(w, row0, n, x, m, y);
+        return;
+    }
+    if (w->format == K_TRELLIS && m <= TRELLIS_DOT_MOST) {
+        trellis_dot(w, row0, n, x, m, y);
+        return;
+    }
     switch (m) {
     case 1: block_rows(w, row0, n, x, 1, y); break;
     case 2: block_rows(w, row0, n, x, 2, y); break;
@@ -72,7 +81,8 @@ static void block_dot(const lin_weight *w, size_t row0, size_t n, const float *c
     }
 }
 
-static void block_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
+/* One panel of n <= PANEL_ROWS rows. */
+static void block_panel(const lin_weight *w, size_t row0, size_t n, float *panel)
 {
     _Alignas(64) float q[DECODE_PIECE];
     for (size_t at = 0; at < w->cols; at += DECODE_PIECE) {
@@ -84,6 +94,17 @@ static void block_expand(const lin_weight *w, size_t row0, size_t n, float *pane
                 vf_store(to, r < n ? vf_load(q + i) : vf_zero());
         }
     }
+}
+
+static void block_expand(const lin_weight *w, size_t row0, size_t n, float *panels)
+{
+    if (w->format == K_TRELLIS_ACROSS) {
+        across_expand(w, row0, n, panels);
+        return;
+    }
+    const size_t padded = (w->cols + LANES - 1) / LANES * LANES;
+    for (size_t r = 0; r < n; r += PANEL_ROWS)
+        block_panel(w, row0 + r, n - r < PANEL_ROWS ? n - r : PANEL_ROWS, panels + r * padded);
 }
 
 INLINE void lanes_blocks(cpu_isa *t)
