@@ -32,7 +32,7 @@ typedef struct weir_model_info {
     const char *path;          /* as opened */
     const char *model_type;    /* "qwen3_5", "qwen3_5_moe", ... */
     const char *layout;        /* "huggingface", "mlx" or "gguf": how norms, decays and convolutions are stored */
-    const char *weight_format; /* the format of the largest layer weight, "bf16", "affine4 g64", "mxfp4", ... */
+    const char *weight_format; /* the format of the largest layer weight, "bf16", "affine4 g64", "mxfp4", ...; ", trellis3" behind it */
     bool        moe, tied_head, has_mtp, has_vision, has_tokenizer, has_chat_template;
     uint32_t    n_layers, n_attention_layers; /* the others are gated DeltaNet */
     uint32_t    hidden_size, intermediate_size, vocab_size;

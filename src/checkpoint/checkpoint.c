@@ -256,7 +256,7 @@ weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err)
 weir_status checkpoint_new_memory(checkpoint **out, const config *cfg, const checkpoint_convention *convention,
                                   weir_error *err)
 {
-    *out = NULL;
+    *out          = NULL;
     checkpoint *c = new_checkpoint("memory");
     if (c == NULL) return status_fail(err, WEIR_NO_MEMORY, "memory: out of memory");
     c->in_memory         = true;

@@ -24,11 +24,11 @@ typedef struct mode_rule {
 } mode_rule;
 
 static const mode_rule mode_rules[] = {
-    [CONFIG_QUANT_AFFINE] = {"affine", "2, 3, 4, 5, 6 or 8", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8,
-                             32, 128},
-    [CONFIG_QUANT_MXFP4]  = {"mxfp4", "4", 1u << 4, 32, 32},
-    [CONFIG_QUANT_MXFP8]  = {"mxfp8", "8", 1u << 8, 32, 32},
-    [CONFIG_QUANT_NVFP4]  = {"nvfp4", "4", 1u << 4, 16, 16},
+    [CONFIG_QUANT_AFFINE]  = {"affine", "2, 3, 4, 5, 6 or 8", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8,
+                              32, 128},
+    [CONFIG_QUANT_MXFP4]   = {"mxfp4", "4", 1u << 4, 32, 32},
+    [CONFIG_QUANT_MXFP8]   = {"mxfp8", "8", 1u << 8, 32, 32},
+    [CONFIG_QUANT_NVFP4]   = {"nvfp4", "4", 1u << 4, 16, 16},
     [CONFIG_QUANT_TRELLIS] = {"trellis", "1 to 8", 0x1FE, 256, 256},
 };
 

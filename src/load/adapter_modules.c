@@ -145,8 +145,8 @@ static weir_status check_codes(const adapter_module *m, const config *c, weir_er
         char              name[128];
         (void)snprintf(name, sizeof name, "layers.%u.%s", m->layer, name_of(c, m->parts[i].target));
         if (config_quant_for(c, name, &form, &none) != WEIR_OK || form.mode != CONFIG_QUANT_TRELLIS) continue;
-        return status_fail(err, WEIR_UNSUPPORTED, "%s: expected a module that adapters may add to, found one in mode trellis",
-                           name);
+        return status_fail(err, WEIR_UNSUPPORTED,
+                           "%s: expected a module that adapters may add to, found one in mode trellis", name);
     }
     return WEIR_OK;
 }

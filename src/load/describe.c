@@ -32,20 +32,24 @@ static bool is_expert(const checkpoint_tensor *t)
     return strstr(t->name, ".experts.") != NULL || strstr(t->name, ".switch_mlp.") != NULL;
 }
 
+/* Is it the packed weight of a module, and in which form? */
+static bool form_of(const checkpoint *c, const checkpoint_tensor *t, config_quant_form *form)
+{
+    char         module[256];
+    bool         quantised = false;
+    const size_t len       = strlen(t->name);
+    if (len <= 7 || strcmp(t->name + len - 7, ".weight") != 0) return false;
+    (void)snprintf(module, sizeof module, "%.*s", (int)(len - 7), t->name);
+    return checkpoint_quant(c, t->part, module, &quantised, form, NULL) == WEIR_OK && quantised;
+}
+
 /* "affine4 g64" or "mxfp4" for a packed tensor, its type's name otherwise. */
 static void format_name(char *out, size_t size, const checkpoint *c, const checkpoint_tensor *t)
 {
-    char              module[256];
-    bool              quantised = false;
     config_quant_form form;
-    const size_t      len    = strlen(t->name);
-    const bool        weight = len > 7 && strcmp(t->name + len - 7, ".weight") == 0;
-    (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
-    if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
+    if (form_of(c, t, &form)) {
         const char *mode = config_quant_mode_name(form.mode);
-        if (form.mode == CONFIG_QUANT_TRELLIS && form.bits != 0)
-            (void)snprintf(out, size, "%s%u", mode, form.bits);
-        else if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
+        if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
             (void)snprintf(out, size, "%s%u g%u", mode, form.bits, form.group);
         else
             (void)snprintf(out, size, "%s", mode);
@@ -54,6 +58,22 @@ static void format_name(char *out, size_t size, const checkpoint *c, const check
     (void)snprintf(out, size, "%s", t->type_name);
     for (char *p = out; *p != '\0'; p++)
         if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+}
+
+/* Behind the format of the others: ", trellis3" or ", trellis2-4", if there are such codes. */
+static void add_trellis(char *out, size_t size, const checkpoint *ck)
+{
+    uint32_t least = 0, most = 0;
+    for (size_t i = 0; i < checkpoint_count(ck); i++) {
+        config_quant_form        form;
+        const checkpoint_tensor *t = checkpoint_at(ck, i);
+        if (t->part != CHECKPOINT_TRUNK || !form_of(ck, t, &form) || form.mode != CONFIG_QUANT_TRELLIS) continue;
+        if (form.bits > most) most = form.bits;
+        if (form.bits != 0 && (least == 0 || form.bits < least)) least = form.bits;
+    }
+    const size_t n = strlen(out);
+    if (most == 0 || strncmp(out, "trellis", 7) == 0) return;
+    (void)snprintf(out + n, size - n, least == most ? ", trellis%u" : ", trellis%u-%u", least, most);
 }
 
 void load_describe(load_description *out, const checkpoint *ck)
@@ -91,4 +111,5 @@ void load_describe(load_description *out, const checkpoint *ck)
             format_name(out->format, sizeof out->format, ck, t);
         }
     }
+    add_trellis(out->format, sizeof out->format, ck);
 }

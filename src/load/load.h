@@ -35,7 +35,7 @@ typedef struct load_description {
     uint64_t mtp_bytes;       /* the MTP head as stored; 0 without one */
     uint64_t bytes_per_token; /* of these, read for one token */
     uint64_t macs_per_token;  /* multiply-adds of all matrices, head included */
-    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64", "mxfp4" */
+    char     format[32];      /* of the largest layer weight: "bf16", "affine4 g64", "mxfp4"; ", trellis3" behind it */
 } load_description;
 void load_describe(load_description *out, const checkpoint *c);
 

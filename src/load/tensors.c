@@ -172,8 +172,9 @@ static weir_status check_trellis(binder *b, const checkpoint_tensor *w, const ch
     if (s->type != DTYPE_F16) return wrong_type(b, s, "F16");
     for (uint64_t i = 0; i < s->shape[0]; i++)
         if ((load_u16(s->data + 2 * i) & 0x7C00u) == 0x7C00u)
-            return b->st = status_fail(b->err, WEIR_FORMAT, "%s: tensor %s: expected finite scales, found %s at %" PRIu64,
-                                       s->file, s->raw_name, "infinity or NaN", i);
+            return b->st =
+                       status_fail(b->err, WEIR_FORMAT, "%s: tensor %s: expected finite scales, found %s at %" PRIu64,
+                                   s->file, s->raw_name, "infinity or NaN", i);
     return WEIR_OK;
 }
 

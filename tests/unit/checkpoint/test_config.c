@@ -581,11 +581,12 @@ static void trellis_codes_have_an_axis(void **state)
 {
     (void)state;
     config c;
-    parse_good(&c,
-               "{\"quantization\":{\"group_size\":64,\"bits\":3,\"a\":{\"bits\":2,\"group_size\":256,\"mode\":\"trellis\","
-               "\"trellis\":{\"L\":12,\"code\":\"1mad\",\"axis\":1,\"other\":[]}},"
-               "\"b\":{\"mode\":\"trellis\",\"trellis\":{\"axis\":0}}}}",
-               false, NULL);
+    parse_good(
+        &c,
+        "{\"quantization\":{\"group_size\":64,\"bits\":3,\"a\":{\"bits\":2,\"group_size\":256,\"mode\":\"trellis\","
+        "\"trellis\":{\"L\":12,\"code\":\"1mad\",\"axis\":1,\"other\":[]}},"
+        "\"b\":{\"mode\":\"trellis\",\"trellis\":{\"axis\":0}}}}",
+        false, NULL);
     config_quant_form f;
     weir_error        err;
     check_form(&c, "a", CONFIG_QUANT_TRELLIS, 2, 256);

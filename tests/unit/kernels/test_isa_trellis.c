@@ -28,18 +28,18 @@ static void make_weight(trellis_case *c, uint64_t *seed, const lin_weight *form,
     static const uint16_t special[] = {0x0000, 0x8000, 0x0001, 0x2579, 0xA29B, 0x03FF};
     lin_weight           *w         = &c->w;
     *w                              = *form;
-    const bool     across = w->format == K_TRELLIS_ACROSS;
-    const size_t   stored = across ? w->cols : w->rows, coded = across ? w->rows : w->cols;
-    const size_t   bytes  = stored * coded * w->bits / 8;
-    uint8_t       *data   = fence_place(0, bytes, back);
-    uint8_t       *scales = fence_place(20, stored * 2, back);
-    w->scale_type         = DTYPE_F16;
-    w->scale_row_bytes    = 2;
-    w->run                = w->run == 0 ? (uint32_t)coded / TRELLIS_BLOCK : w->run;
-    w->row_bytes          = w->run * trellis_block_bytes(w->bits);
-    w->run_bytes          = w->cols * w->row_bytes;
-    w->data               = data;
-    w->scales             = scales;
+    const bool   across             = w->format == K_TRELLIS_ACROSS;
+    const size_t stored = across ? w->cols : w->rows, coded = across ? w->rows : w->cols;
+    const size_t bytes  = stored * coded * w->bits / 8;
+    uint8_t     *data   = fence_place(0, bytes, back);
+    uint8_t     *scales = fence_place(20, stored * 2, back);
+    w->scale_type       = DTYPE_F16;
+    w->scale_row_bytes  = 2;
+    w->run              = w->run == 0 ? (uint32_t)coded / TRELLIS_BLOCK : w->run;
+    w->row_bytes        = w->run * trellis_block_bytes(w->bits);
+    w->run_bytes        = w->cols * w->row_bytes;
+    w->data             = data;
+    w->scales           = scales;
     for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)rng_next(seed);
     for (size_t i = 0; i < stored; i++) {
         const uint16_t any   = (uint16_t)((rng_next(seed) & 0x83FFu) | (8 + rng_below(seed, 6)) << 10);
@@ -144,25 +144,25 @@ static void pairs_of_blocks(void **state)
 {
     (void)state;
     enum { ROWS = 1024, COLS = 3, BLOCKS = ROWS / TRELLIS_BLOCK, BYTES = 96 };
-    uint64_t   seed    = 43;
-    uint8_t   *rows    = fence_place(0, COLS * BLOCKS * BYTES, 0), *pairs = fence_place(1, COLS * BLOCKS * BYTES, 0);
-    uint16_t   one[]   = {0x3C00, 0x3C00, 0x3C00};
-    lin_weight w       = {.format          = K_TRELLIS_ACROSS,
-                          .rows            = ROWS,
-                          .cols            = COLS,
-                          .bits            = 3,
-                          .run             = BLOCKS,
-                          .row_bytes       = BLOCKS * BYTES,
-                          .run_bytes       = COLS * BLOCKS * BYTES,
-                          .data            = rows,
-                          .scales          = (const uint8_t *)one,
-                          .scale_type      = DTYPE_F16,
-                          .scale_row_bytes = 2};
-    lin_weight p       = w;
-    p.run              = 2;
-    p.row_bytes        = 2 * BYTES;
-    p.run_bytes        = COLS * 2 * BYTES;
-    p.data             = pairs;
+    uint64_t   seed = 43;
+    uint8_t   *rows = fence_place(0, COLS * BLOCKS * BYTES, 0), *pairs = fence_place(1, COLS * BLOCKS * BYTES, 0);
+    uint16_t   one[] = {0x3C00, 0x3C00, 0x3C00};
+    lin_weight w     = {.format          = K_TRELLIS_ACROSS,
+                        .rows            = ROWS,
+                        .cols            = COLS,
+                        .bits            = 3,
+                        .run             = BLOCKS,
+                        .row_bytes       = BLOCKS * BYTES,
+                        .run_bytes       = COLS * BLOCKS * BYTES,
+                        .data            = rows,
+                        .scales          = (const uint8_t *)one,
+                        .scale_type      = DTYPE_F16,
+                        .scale_row_bytes = 2};
+    lin_weight p     = w;
+    p.run            = 2;
+    p.row_bytes      = 2 * BYTES;
+    p.run_bytes      = COLS * 2 * BYTES;
+    p.data           = pairs;
     for (size_t i = 0; i < COLS * BLOCKS * BYTES; i++) rows[i] = (uint8_t)rng_next(&seed);
     for (size_t c = 0; c < COLS; c++) /* from the words' formula, not from the kernels' */
         for (size_t b = 0; b < BLOCKS; b++)

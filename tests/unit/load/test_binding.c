@@ -204,7 +204,8 @@ static void test_forms(void **given)
     REFUSED_CONFIG("\"bits\": 5", "\"bits\": 6", WEIR_FORMAT, "layers.0.linear_attn.in_proj_qkv.weight", "[576, 18]",
                    "[576, 15]");
     REFUSED_CONFIG("\"mode\": \"mxfp8\"", "\"mode\": \"affine\"", WEIR_FORMAT, "lm_head.biases");
-    char *plain = rewrite("mlx-modes", same, NULL), *unsaid = with_config("mlx-modes", "\"bits\": 5", "\"mode\": \"affine\"");
+    char *plain  = rewrite("mlx-modes", same, NULL),
+         *unsaid = with_config("mlx-modes", "\"bits\": 5", "\"mode\": \"affine\"");
     check_same_logits(plain, unsaid);
     made_remove(plain);
     made_remove(unsaid);
@@ -230,8 +231,8 @@ static void test_trellis(void **given)
     const damage infinite = {"layers.1.mlp.down_proj.scales", 0x7C};
     REFUSED("trellis", damaged, &infinite, WEIR_FORMAT, "layers.1.mlp.down_proj.scales", "finite", "at 39");
     REFUSED("trellis", retyped, gate, WEIR_UNSUPPORTED, gate, "U32", "I32");
-    REFUSED_WITH("trellis", "\"bits\": 4,\n      \"group_size\": 256", "\"bits\": 2,\n      \"group_size\": 256", WEIR_FORMAT,
-                 "layers.1.mlp.gate_proj.weight", "[40, 32]", "[40, 64]");
+    REFUSED_WITH("trellis", "\"bits\": 4,\n      \"group_size\": 256", "\"bits\": 2,\n      \"group_size\": 256",
+                 WEIR_FORMAT, "layers.1.mlp.gate_proj.weight", "[40, 32]", "[40, 64]");
     REFUSED_WITH("trellis", "\"axis\": 1", "\"axis\": 0", WEIR_FORMAT, "layers.0.mlp.gate_proj",
                  "output features in whole trellis blocks of 256", "40");
     REFUSED_WITH("trellis", "\"axis\": 0", "\"axis\": 1", WEIR_FORMAT, "layers.0.mlp.down_proj",

@@ -26,8 +26,8 @@ static void levels_and_codes(void **state)
         uint32_t state;
         int32_t  level;
         uint32_t code;
-    } cases[] = {{0, -185, 0xbfa03747},   {1, -124, 0xbf56c6a4}, {2, -63, 0xbeda3d75}, {3, -2, 0xbc5db447},
-                 {2048, 32, 0x3e5db447}, {4095, 188, 0x3fa2d064}};
+    } cases[] = {{0, -185, 0xbfa03747}, {1, -124, 0xbf56c6a4},  {2, -63, 0xbeda3d75},
+                 {3, -2, 0xbc5db447},   {2048, 32, 0x3e5db447}, {4095, 188, 0x3fa2d064}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(trellis_level(cases[i].state), cases[i].level);
         assert_int_equal(f32_bits(trellis_code(cases[i].state)), cases[i].code);
@@ -58,9 +58,9 @@ static void a_block_of_every_published_width(void **state)
     static const struct {
         uint32_t bits, states[8];
         uint16_t weights[3]; /* at t = 0, 1, 255 */
-    } cases[] = {{2, {1767, 2974, 3704, 2531, 1857, 1947, 3694, 2489}, {0xbc9a, 0xbbdc, 0x3c2c}},
-                 {3, {3534, 3701, 938, 3411, 3589, 3558, 3895, 2489}, {0xbbfd, 0x3c0d, 0x3c2c}},
-                 {4, {2972, 2502, 3182, 1775, 1225, 1913, 1947, 2489}, {0x3b17, 0x3c4b, 0x3c2c}}};
+    } cases[]            = {{2, {1767, 2974, 3704, 2531, 1857, 1947, 3694, 2489}, {0xbc9a, 0xbbdc, 0x3c2c}},
+                            {3, {3534, 3701, 938, 3411, 3589, 3558, 3895, 2489}, {0xbbfd, 0x3c0d, 0x3c2c}},
+                            {4, {2972, 2502, 3182, 1775, 1225, 1913, 1947, 2489}, {0x3b17, 0x3c4b, 0x3c2c}}};
     const uint16_t scale = f16_from_f32(0.01f);
     assert_true(f16_to_f32(scale) == 0.0100021362f);
     for (size_t i = 0; i < 3; i++) {
@@ -68,8 +68,7 @@ static void a_block_of_every_published_width(void **state)
         float   y[TRELLIS_BLOCK];
         assert_int_equal(trellis_block_bytes(cases[i].bits), 32 * cases[i].bits);
         fill_words(block, 8 * cases[i].bits);
-        for (size_t t = 0; t < 8; t++)
-            assert_int_equal(trellis_state(block, cases[i].bits, at[t]), cases[i].states[t]);
+        for (size_t t = 0; t < 8; t++) assert_int_equal(trellis_state(block, cases[i].bits, at[t]), cases[i].states[t]);
         trellis_decode(y, block, cases[i].bits, scale, 0, TRELLIS_BLOCK);
         assert_int_equal(f32_bits(y[0]), (uint32_t)cases[i].weights[0] << 16);
         assert_int_equal(f32_bits(y[1]), (uint32_t)cases[i].weights[1] << 16);
@@ -105,7 +104,7 @@ static void states_follow_one_another(void **state)
         uint8_t block[TRELLIS_BLOCK];
         for (size_t i = 0; i < sizeof block; i++) block[i] = (uint8_t)rng_next(&seed);
         for (uint32_t t = 0; t < TRELLIS_BLOCK; t++) {
-            const uint32_t next   = (t + 1) % TRELLIS_BLOCK, now = trellis_state(block, bits, t);
+            const uint32_t next = (t + 1) % TRELLIS_BLOCK, now = trellis_state(block, bits, t);
             const uint32_t symbol = trellis_state(block, bits, next) & ((1u << bits) - 1u);
             const size_t   bit    = (size_t)(TRELLIS_BLOCK - 1 - next) * bits;
             uint32_t       stored = 0; /* bit by bit */
@@ -166,9 +165,12 @@ static void the_short_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_and_codes),           cmocka_unit_test(a_block_of_every_published_width),
-        cmocka_unit_test(rows_of_blocks),             cmocka_unit_test(states_follow_one_another),
-        cmocka_unit_test(random_blocks_of_every_width), cmocka_unit_test(the_short_way),
+        cmocka_unit_test(levels_and_codes),
+        cmocka_unit_test(a_block_of_every_published_width),
+        cmocka_unit_test(rows_of_blocks),
+        cmocka_unit_test(states_follow_one_another),
+        cmocka_unit_test(random_blocks_of_every_width),
+        cmocka_unit_test(the_short_way),
     };
     return cmocka_run_group_tests_name("trellis", tests, NULL, NULL);
 }

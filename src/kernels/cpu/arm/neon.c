@@ -327,15 +327,15 @@ INLINE vf vf_trellis(const uint8_t *p, const int bits)
         const uint32x4_t words = vandq_u32(vshlq_u32(vreinterpretq_u32_u8(three), vld1q_s32(by)), mask);
         const uint32x4_t x     = vmlaq_n_u32(add, words, TRELLIS_MULTIPLIER);
         const uint32x4_t sum   = vpaddlq_u16(vpaddlq_u8(vreinterpretq_u8_u32(x)));
-        r.v[i] = vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(sum), vdupq_n_s32(TRELLIS_BYTES_MEAN)));
+        r.v[i]                 = vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(sum), vdupq_n_s32(TRELLIS_BYTES_MEAN)));
     }
     return r;
 }
 /* To the nearest bfloat16, ties away from zero. */
 INLINE vf vf_near_bf16(vf x)
 {
-    EACH_V(vf, vreinterpretq_f32_u32(vandq_u32(vaddq_u32(vreinterpretq_u32_f32(x.v[i]), vdupq_n_u32(0x8000)),
-                                               vdupq_n_u32(0xFFFF0000u))));
+    EACH_V(vf, vreinterpretq_f32_u32(
+                   vandq_u32(vaddq_u32(vreinterpretq_u32_f32(x.v[i]), vdupq_n_u32(0x8000)), vdupq_n_u32(0xFFFF0000u))));
 }
 
 #include "kernels/cpu/lanes/attention.h"

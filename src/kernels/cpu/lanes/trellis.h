@@ -102,7 +102,7 @@ INLINE void trellis_rows(const lin_weight *w, size_t row0, size_t n, const float
             trellis_begin(&t, block, bits);
             UNROLL for (size_t v = 0; v < TRELLIS_VECTORS; v++)
             {
-                const vf q = trellis_vector(&t, v, factor, bits);
+                const vf q                                = trellis_vector(&t, v, factor, bits);
                 UNROLL for (int m = 0; m < M; m++) acc[m] = vf_fma(q, vf_load(x[m] + at + v * LANES), acc[m]);
             }
         }
@@ -170,10 +170,7 @@ static NOINLINE void across_columns_1(const across_tile *a)
 {
     TRELLIS_BITS(a->w->bits, across_columns, a, 1)
 }
-static NOINLINE void across_columns_m(const across_tile *a)
-{
-    TRELLIS_BITS(a->w->bits, across_columns, a, 0)
-}
+static NOINLINE void across_columns_m(const across_tile *a){TRELLIS_BITS(a->w->bits, across_columns, a, 0)}
 
 /* The tree over the lanes, for 16 weight rows at a time. */
 INLINE void across_reduce(float *out, const float *sums, size_t stride)
@@ -205,8 +202,8 @@ static void across_dot(const lin_weight *w, size_t row0, size_t n, const float *
     const size_t       most = ACROSS_SUMS / LANES / LANES / m;
     for (size_t v = row0 / LANES; v * LANES < row0 + n;) {
         const size_t in_block = TRELLIS_VECTORS - v % TRELLIS_VECTORS, wanted = (row0 + n - 1) / LANES + 1 - v;
-        size_t       n_v = wanted < in_block ? wanted : in_block;
-        n_v              = n_v < most ? n_v : most;
+        size_t       n_v    = wanted < in_block ? wanted : in_block;
+        n_v                 = n_v < most ? n_v : most;
         const across_tile a = {w, v / TRELLIS_VECTORS, v % TRELLIS_VECTORS, n_v, x, m, sums};
         memset(sums, 0, m * n_v * LANES * LANES * sizeof *sums);
         if (m == 1)
@@ -247,9 +244,9 @@ static void across_expand(const lin_weight *w, size_t row0, size_t n, float *pan
             if (n_columns < LANES) memset(q, 0, sizeof q);
             across_floats(q, w, column, n_columns, v);
             for (size_t row = begin; row < end; row++) {
-                const size_t r  = row - row0;
-                float       *to = panels + r / PANEL_ROWS * PANEL_ROWS * padded + column * PANEL_ROWS +
-                            r % PANEL_ROWS * LANES;
+                const size_t r = row - row0;
+                float       *to =
+                    panels + r / PANEL_ROWS * PANEL_ROWS * padded + column * PANEL_ROWS + r % PANEL_ROWS * LANES;
                 for (size_t c = 0; c < LANES; c++) to[c] = q[c * LANES + row % LANES];
             }
         }

@@ -355,7 +355,8 @@ INLINE vf vf_e2m1(const uint8_t *p)
 INLINE __m256i half_states(const uint8_t *p, const int bits)
 {
 #define LAST_LANES(f) \
-    _mm256_setr_epi32(f(bits, 8), f(bits, 9), f(bits, 10), f(bits, 11), f(bits, 12), f(bits, 13), f(bits, 14), f(bits, 15))
+    _mm256_setr_epi32(f(bits, 8), f(bits, 9), f(bits, 10), f(bits, 11), f(bits, 12), f(bits, 13), f(bits, 14), \
+                      f(bits, 15))
     __m256i   words;
     int       four;
     long long eight;
