@@ -32,20 +32,21 @@ typedef struct weir_model_info {
     const char *path;          /* as opened */
     const char *model_type;    /* "qwen3_5", "qwen3_5_moe", ... */
     const char *layout;        /* "huggingface", "mlx" or "gguf": how norms, decays and convolutions are stored */
-    const char *weight_format; /* the format of the largest layer weight, "bf16", "affine4 g64", "mxfp4", ...; ", trellis3" behind it */
-    bool        moe, tied_head, has_mtp, has_vision, has_tokenizer, has_chat_template;
-    uint32_t    n_layers, n_attention_layers; /* the others are gated DeltaNet */
-    uint32_t    hidden_size, intermediate_size, vocab_size;
-    uint32_t    n_heads, n_kv_heads, head_dim;
-    uint32_t    linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim;
-    uint32_t    n_experts, experts_per_token; /* 0 in dense models */
-    uint32_t    max_position;                 /* context length the checkpoint was made for */
-    uint32_t    n_tensors;
-    uint64_t    parameters;        /* of the text model, MTP apart */
-    uint64_t    active_parameters; /* used for one token; equals parameters in dense models */
-    uint64_t    weights_bytes;     /* of the text model as stored */
-    uint64_t    bytes_per_token;   /* weight bytes that decoding one token reads */
-    uint64_t    macs_per_token;    /* multiply-adds in the weight matrices for one token, head included */
+    const char *weight_format; /* the format of the largest layer weight, "bf16", "affine4 g64", "mxfp4", ...;
+                                  behind it ", trellis3" when the MLPs are in such codes */
+    bool     moe, tied_head, has_mtp, has_vision, has_tokenizer, has_chat_template;
+    uint32_t n_layers, n_attention_layers; /* the others are gated DeltaNet */
+    uint32_t hidden_size, intermediate_size, vocab_size;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim;
+    uint32_t n_experts, experts_per_token; /* 0 in dense models */
+    uint32_t max_position;                 /* context length the checkpoint was made for */
+    uint32_t n_tensors;
+    uint64_t parameters;        /* of the text model, MTP apart */
+    uint64_t active_parameters; /* used for one token; equals parameters in dense models */
+    uint64_t weights_bytes;     /* of the text model as stored */
+    uint64_t bytes_per_token;   /* weight bytes that decoding one token reads */
+    uint64_t macs_per_token;    /* multiply-adds in the weight matrices for one token, head included */
 } weir_model_info;
 
 /* Fills *out.  Any thread. */
