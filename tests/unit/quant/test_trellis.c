@@ -108,7 +108,7 @@ static void states_follow_one_another(void **state)
             const uint32_t symbol = trellis_state(block, bits, next) & ((1u << bits) - 1u);
             const size_t   bit    = (size_t)(TRELLIS_BLOCK - 1 - next) * bits;
             uint32_t       stored = 0; /* bit by bit */
-            for (uint32_t i = 0; i < bits; i++) stored |= (block[(bit + i) / 8] >> (bit + i) % 8 & 1u) << i;
+            for (uint32_t i = 0; i < bits; i++) stored |= ((uint32_t)block[(bit + i) / 8] >> (bit + i) % 8 & 1u) << i;
             assert_int_equal(symbol, stored);
             assert_int_equal(trellis_state(block, bits, next), (now << bits | symbol) & (TRELLIS_STATES - 1));
         }
