@@ -66,6 +66,38 @@ static void run_decoded_panel(const cpu_isa *t, buffers *b)
     t->block_expand(&b->weight, 0, PANEL_ROWS, b->panel);
 }
 
+/* Trellis codes of three bits: the same numbers of weights along their columns and across them. */
+static lin_weight trellis(const buffers *b, k_format f)
+{
+    const uint32_t coded = f == K_TRELLIS ? COLS : ROWS;
+    lin_weight     w     = b->weight;
+    w.bits               = 3;
+    w.run                = coded / TRELLIS_BLOCK;
+    w.row_bytes          = coded * 3 / 8;
+    w.run_bytes          = w.row_bytes * COLS;
+    w.scale_type         = DTYPE_F16;
+    w.scale_row_bytes    = 2;
+    return w;
+}
+
+static void run_trellis1(const cpu_isa *t, buffers *b)
+{
+    const lin_weight w = trellis(b, b->weight.format);
+    t->block_dot(&w, 0, ROWS, b->rows, 1, b->results);
+}
+
+static void run_trellis4(const cpu_isa *t, buffers *b)
+{
+    const lin_weight w = trellis(b, b->weight.format);
+    t->block_dot(&w, 0, ROWS, b->rows, 4, b->results);
+}
+
+static void run_trellis_panels(const cpu_isa *t, buffers *b)
+{
+    const lin_weight w = trellis(b, b->weight.format);
+    t->block_expand(&w, 0, 4 * PANEL_ROWS, b->panel);
+}
+
 static void run_expand(const cpu_isa *t, buffers *b)
 {
     t->lin_expand(&b->weight, 0, PANEL_ROWS, b->panel);
@@ -148,6 +180,12 @@ static const bench_entry entries[] = {
     {"dot q3_k 1 row", "512x1024", ROWS *COLS * 110 / 256.0, MACS, K_Q3_K, run_decoded1},
     {"dot q2_k 1 row", "512x1024", ROWS *COLS * 84 / 256.0, MACS, K_Q2_K, run_decoded1},
     {"dot iq4_xs 1 row", "512x1024", ROWS *COLS * 136 / 256.0, MACS, K_IQ4_XS, run_decoded1},
+    {"dot trellis3 1 row", "512x1024", ROWS *COLS * 0.375, MACS, K_TRELLIS, run_trellis1},
+    {"dot trellis3 4 rows", "512x1024", ROWS *COLS * 0.375, 4 * MACS, K_TRELLIS, run_trellis4},
+    {"across trellis3 1 row", "512x1024", ROWS *COLS * 0.375, MACS, K_TRELLIS_ACROSS, run_trellis1},
+    {"across trellis3 4 rows", "512x1024", ROWS *COLS * 0.375, 4 * MACS, K_TRELLIS_ACROSS, run_trellis4},
+    {"expand trellis3", "16x1024", 4 * PANEL_ROWS *COLS * 4.375, 0, K_TRELLIS, run_trellis_panels},
+    {"expand trellis3 across", "16x1024", 4 * PANEL_ROWS *COLS * 4.375, 0, K_TRELLIS_ACROSS, run_trellis_panels},
     {"expand affine5", "4x1024", PANEL_ROWS *COLS * 4.6875, 0, K_AFFINE5, run_decoded_panel},
     {"expand affine4", "4x1024", PANEL_ROWS *COLS * 4.5, 0, K_AFFINE4, run_expand},
     {"tile bf16", "6x4x1024", 0, 2.0 * TILE_ROWS *PANEL_ROWS *COLS, K_BF16, run_tile},

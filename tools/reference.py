@@ -7,7 +7,7 @@
 Written for reading, from the model's equations alone: every product, sum and function is float64,
 a sequence runs from an empty state, and nothing is cached between calls.  Opens dense and MoE
 checkpoints in Hugging Face and in MLX layout; codes are dequantised in float64, affine ones as
-code*scale + bias, small floats as element*scale.  Text positions only: vision tensors are ignored.
+code*scale + bias, small floats as element*scale, trellis codes as the bfloat16 that they stand for.  Text positions only: vision tensors are ignored.
 """
 import json
 import os
@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from tensorfile import floats, read_checkpoint, read_file
+from tensorfile import bf16_bits, floats, read_checkpoint, read_file
 
 WINDOW = 1024
 VISION = ("model.visual.", "vision_tower.")
@@ -99,8 +99,29 @@ def e4m3(codes):
     return magnitude * np.where(codes & 128, -1.0, 1.0)
 
 
+def trellis_weights(weight, scales, bits, axis):
+    """Weights [out, in] of packed trellis codes: 12 bits a state, blocks of 256, each in reversed time."""
+    if weight.data.ndim == 3:  # pairs of blocks: [pair, stored row, two blocks]
+        words = weight.data.transpose(1, 0, 2).reshape(weight.data.shape[1], -1)
+    else:
+        words = weight.data
+    stream = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
+    stream = stream.reshape(len(words), -1, 256 * bits)
+    start = (255 - np.arange(256)) * bits
+    places = (start[:, None] + np.arange(12)) % (256 * bits)
+    state = stream[..., places].astype(np.int64) @ (1 << np.arange(12))
+    x = (state * 34038481 + 76625530) % 2**32
+    level = sum(x >> shift & 255 for shift in (0, 8, 16, 24)) - 510
+    code = level.astype(np.float32) / np.float32(147.800537109375)
+    product = code.reshape(len(words), -1) * floats(scales)[:, None]
+    values = (bf16_bits(product).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return values if axis == 1 else values.T
+
+
 def dequantise(tensors, path, entry):
     """float64 values of the quantised module at `path`, stored as `entry` of the config says."""
+    if entry.get("mode") == "trellis":
+        return trellis_weights(tensors[path + ".weight"], tensors[path + ".scales"], entry["bits"], entry["trellis"]["axis"])
     weight, scales = tensors[path + ".weight"], tensors[path + ".scales"]
     mode = entry.get("mode", "affine")
     bits, group = MODES.get(mode) or (entry["bits"], entry["group_size"])

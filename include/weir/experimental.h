@@ -6,7 +6,8 @@
 
 /* A model with random weights made in memory, for measuring.  `shape`: "0.8b",
  * "2b", "4b", "9b", "27b", "35b-a3b"; `format`: "bf16", "f16", "f32", "affine2",
- * "affine3", "affine4", "affine5", "affine6", "affine8", "mxfp4", "mxfp8", "nvfp4", or
+ * "affine3", "affine4", "affine5", "affine6", "affine8", "mxfp4", "mxfp8", "nvfp4", "trellis2",
+ * "trellis3", "trellis4" (the MLPs; the rest is "affine4"), or
  * GGML's "q4_0", "q8_0", "q4_k", "q5_k", "q6_k".  It has no tokenizer. */
 WEIR_API weir_status weir_model_random(weir_model **out, const char *shape, const char *format, uint64_t seed,
                                        weir_error *err);

@@ -39,7 +39,7 @@ typedef struct weir_generate_options {
     /* Ids that the content begins with.  Behind reasoning that the model closes itself they
      * follow what stands behind </think> in reasoning_close; while no </think> comes, they
      * have no place. */
-    const uint32_t *prefix;
+    const uint32_t *prefix; /* not with a grammar */
     size_t          n_prefix;
     /* What the text keeps to; NULL: nothing.  Borrowed: it must live as long as the generation.  The
      * reasoning stays free; the reply ends as soon as nothing may follow.  Where no token may come next

@@ -269,16 +269,17 @@ weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err)
 weir_status checkpoint_new_memory(checkpoint **out, const config *cfg, const checkpoint_convention *convention,
                                   weir_error *err)
 {
-    *out = NULL;
-    if (cfg->quant.n_overrides != 0)
-        return status_fail(err, WEIR_INVALID, "memory: expected no quantisation overrides, found %zu",
-                           cfg->quant.n_overrides);
+    *out          = NULL;
     checkpoint *c = new_checkpoint("memory");
     if (c == NULL) return status_fail(err, WEIR_NO_MEMORY, "memory: out of memory");
-    c->in_memory           = true;
-    c->cfg                 = *cfg;
-    c->cfg.quant.overrides = NULL;
-    c->convention          = *convention;
+    c->in_memory         = true;
+    c->cfg               = *cfg;
+    c->convention        = *convention;
+    const weir_status st = config_quant_copy(&c->cfg.quant, &cfg->quant, err);
+    if (st != WEIR_OK) {
+        checkpoint_close(c);
+        return st;
+    }
     skip_unwanted(c);
     *out = c;
     return WEIR_OK;

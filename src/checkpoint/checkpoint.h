@@ -63,8 +63,7 @@ typedef struct checkpoint checkpoint;
  * On failure *out is NULL and err names file, tensor, expected and found. */
 weir_status checkpoint_open(checkpoint **out, const char *path, weir_error *err);
 
-/* An empty checkpoint without files, for made-up weights; copies both, which
- * must carry no quantisation overrides (WEIR_INVALID). */
+/* An empty checkpoint without files, for made-up weights; copies both. */
 weir_status checkpoint_new_memory(checkpoint **out, const config *cfg, const checkpoint_convention *convention,
                                   weir_error *err);
 /* Adds a tensor to a checkpoint of checkpoint_new_memory.  `data` comes from

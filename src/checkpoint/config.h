@@ -51,7 +51,8 @@ typedef enum config_quant_mode {
     CONFIG_QUANT_AFFINE,
     CONFIG_QUANT_MXFP4,
     CONFIG_QUANT_MXFP8,
-    CONFIG_QUANT_NVFP4
+    CONFIG_QUANT_NVFP4,
+    CONFIG_QUANT_TRELLIS
 } config_quant_mode;
 const char *config_quant_mode_name(config_quant_mode mode); /* as files write it */
 
@@ -60,6 +61,7 @@ const char *config_quant_mode_name(config_quant_mode mode); /* as files write it
 typedef struct config_quant_form {
     config_quant_mode mode;
     uint32_t          bits, group;
+    uint32_t          axis; /* trellis: 1, coded along the input, or 0, along the output; else 0 */
 } config_quant_form;
 
 typedef struct config_quant_override {
@@ -131,6 +133,10 @@ typedef struct config_text {
 weir_status config_parse(config *out, const config_text *main, const config_text *generation, weir_error *err);
 
 void config_free(config *c); /* all zero is allowed */
+
+/* Copies all of `from` into the empty *to, for a config of one's own; its overrides may be in any
+ * order.  The copy is released by config_free, also after a failure. */
+weir_status config_quant_copy(config_quant *to, const config_quant *from, weir_error *err);
 
 /* Sizes derived from the above: conv channels C = 2 * key_dim + value_dim. */
 static inline uint32_t config_linear_key(const config *c)

@@ -1,7 +1,9 @@
 /* checkpoint/config_quant.c - the quantization block of MLX exports.
  *
  *   {"group_size": 64, "bits": 4, "mode": "affine",
- *    "<path>": {"group_size": 64, "bits": 8}, "<path>": false, "<path>": true}
+ *    "<path>": {"group_size": 64, "bits": 8}, "<path>": false, "<path>": true,
+ *    "<path>": {"bits": 3, "group_size": 256, "mode": "trellis",
+ *               "trellis": {"L": 12, "code": "1mad", "axis": 0}}}
  *
  * An object without a mode is affine whatever the block's mode is: exporters
  * write the 8-bit routers of 4-bit floating-point models like that.  Numbers
@@ -22,11 +24,12 @@ typedef struct mode_rule {
 } mode_rule;
 
 static const mode_rule mode_rules[] = {
-    [CONFIG_QUANT_AFFINE] = {"affine", "2, 3, 4, 5, 6 or 8", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8,
-                             32, 128},
-    [CONFIG_QUANT_MXFP4]  = {"mxfp4", "4", 1u << 4, 32, 32},
-    [CONFIG_QUANT_MXFP8]  = {"mxfp8", "8", 1u << 8, 32, 32},
-    [CONFIG_QUANT_NVFP4]  = {"nvfp4", "4", 1u << 4, 16, 16},
+    [CONFIG_QUANT_AFFINE]  = {"affine", "2, 3, 4, 5, 6 or 8", 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 8,
+                              32, 128},
+    [CONFIG_QUANT_MXFP4]   = {"mxfp4", "4", 1u << 4, 32, 32},
+    [CONFIG_QUANT_MXFP8]   = {"mxfp8", "8", 1u << 8, 32, 32},
+    [CONFIG_QUANT_NVFP4]   = {"nvfp4", "4", 1u << 4, 16, 16},
+    [CONFIG_QUANT_TRELLIS] = {"trellis", "1 to 8", 0x1FE, 256, 256},
 };
 
 const char *config_quant_mode_name(config_quant_mode mode)
@@ -43,7 +46,31 @@ static weir_status read_mode(config_quant_mode *out, const json_at *at, weir_err
             *out = (config_quant_mode)i;
             return WEIR_OK;
         }
-    return config_unsupported(at, "mode", "affine, mxfp4, mxfp8 or nvfp4", name, err);
+    return config_unsupported(at, "mode", "affine, mxfp4, mxfp8, nvfp4 or trellis", name, err);
+}
+
+static weir_status trellis_wrong(const json_at *at, const char *key, const char *expected, uint32_t n, weir_error *err)
+{
+    char found[16];
+    (void)snprintf(found, sizeof found, "%u", n);
+    return config_unsupported(at, key, expected, found, err);
+}
+
+/* The one trellis there is; along which axis is what the file must say. */
+static weir_status read_trellis(config_quant_form *out, const json_at *at, weir_error *err)
+{
+    config_section s;
+    const char    *code  = "1mad";
+    uint32_t       state = 12;
+    TRY(config_open_section(&s, at, "trellis", err));
+    if (s.at.obj == NULL) return config_wrong(at, "trellis", "an object", "none", err);
+    TRY(json_get_u32(&s.at, "L", false, 1, 32, &state, err));
+    TRY(json_get_string(&s.at, "code", false, &code, err));
+    TRY(json_get_u32(&s.at, "axis", true, 0, 1u << 16, &out->axis, err));
+    if (state != 12) return trellis_wrong(&s.at, "L", "12", state, err);
+    if (strcmp(code, "1mad") != 0) return config_unsupported(&s.at, "code", "1mad", code, err);
+    if (out->axis > 1) return trellis_wrong(&s.at, "axis", "0 or 1", out->axis, err);
+    return WEIR_OK;
 }
 
 static weir_status read_form(config_quant_form *out, const json_at *at, weir_error *err)
@@ -66,7 +93,7 @@ static weir_status read_form(config_quant_form *out, const json_at *at, weir_err
         (void)snprintf(found, sizeof found, "%u", g);
         return config_unsupported(at, "group_size", expected, found, err);
     }
-    return WEIR_OK;
+    return out->mode == CONFIG_QUANT_TRELLIS ? read_trellis(out, at, err) : WEIR_OK;
 }
 
 static weir_status read_override(config_quant_override *out, const config_quant *q, const json_at *block,
@@ -92,7 +119,8 @@ static int by_path(const void *a, const void *b)
 
 static bool is_form_key(const char *key)
 {
-    return strcmp(key, "bits") == 0 || strcmp(key, "group_size") == 0 || strcmp(key, "mode") == 0;
+    return strcmp(key, "bits") == 0 || strcmp(key, "group_size") == 0 || strcmp(key, "mode") == 0 ||
+           strcmp(key, "trellis") == 0;
 }
 
 static weir_status read_block(config_quant *q, const json_at *block, weir_error *err)
@@ -116,6 +144,21 @@ static weir_status read_block(config_quant *q, const json_at *block, weir_error 
         q->n_overrides++;
     }
     qsort(q->overrides, q->n_overrides, sizeof q->overrides[0], by_path);
+    return WEIR_OK;
+}
+
+weir_status config_quant_copy(config_quant *to, const config_quant *from, weir_error *err)
+{
+    *to           = (config_quant){.present = from->present, .form = from->form};
+    to->overrides = mem_zalloc(from->n_overrides, sizeof to->overrides[0]);
+    if (to->overrides == NULL) return status_fail(err, WEIR_NO_MEMORY, "quantization: out of memory");
+    for (; to->n_overrides < from->n_overrides; to->n_overrides++) {
+        config_quant_override *o = &to->overrides[to->n_overrides];
+        *o                       = from->overrides[to->n_overrides];
+        o->path                  = mem_strdup(o->path);
+        if (o->path == NULL) return status_fail(err, WEIR_NO_MEMORY, "quantization: out of memory");
+    }
+    qsort(to->overrides, to->n_overrides, sizeof to->overrides[0], by_path);
     return WEIR_OK;
 }
 

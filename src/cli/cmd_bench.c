@@ -16,8 +16,9 @@ static const arg_option bench_options[] = {
     {"--shape", NULL, ARG_CHOICE, offsetof(options, shape), 0, "0.8b|2b|4b|9b|27b|35b-a3b", 0, 0,
      "instead of a MODEL: one of this shape with random weights"},
     {"--format", NULL, ARG_CHOICE, offsetof(options, format), 0,
-     "bf16|f16|f32|affine2|affine3|affine4|affine5|affine6|affine8|mxfp4|mxfp8|nvfp4|q4_0|q8_0|q4_k|q5_k|q6_k", 0, 0,
-     "weight format of --shape (default: affine4)"},
+     "bf16|f16|f32|affine2|affine3|affine4|affine5|affine6|affine8|mxfp4|mxfp8|nvfp4|trellis2|trellis3|trellis4|q4_0|"
+     "q8_0|q4_k|q5_k|q6_k",
+     0, 0, "weight format of --shape (default: affine4)"},
     {"--batch", NULL, ARG_NUMBERS, offsetof(options, batches), 0, "N,N,...", 1, 64,
      "sequences in one step (default: 1,2,4,8, as far as memory\nallows)"},
     {"--window", NULL, ARG_NUMBERS, offsetof(options, window_sizes), 0, "N,N,...", 2, 17,

@@ -38,7 +38,9 @@ static void put_rope(str *s, const config_rope *r)
 
 static void put_form(str *s, const char *path, bool quantised, const config_quant_form *f)
 {
-    str_printf(s, "quant %s %d mode %d bits %u group %u\n", path, quantised, (int)f->mode, f->bits, f->group);
+    str_printf(s, "quant %s %d mode %d bits %u group %u", path, quantised, (int)f->mode, f->bits, f->group);
+    if (f->mode == CONFIG_QUANT_TRELLIS) str_printf(s, " axis %u", f->axis);
+    str_puts(s, "\n");
 }
 
 static void put_storage(str *s, const checkpoint *c)

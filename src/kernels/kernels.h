@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-enum { KERNELS_ABI = 4 }; /* raise on any change below */
+enum { KERNELS_ABI = 5 }; /* raise on any change below */
 
 typedef struct kernels  kernels;
 typedef struct k_buf    k_buf;    /* memory of the backend; opaque to all others */
@@ -24,7 +24,9 @@ typedef struct k_weight k_weight; /* matrices in their storage format           
 
 /* How a weight matrix is stored.  AFFINE<b>: MLX's packing, codes of b bits,
  * w = scale * code + bias per group of `group` columns (quant/affine.h); MLX_<mode>:
- * its floating-point modes (quant/microscale.h).  The others are GGML's block
+ * its floating-point modes (quant/microscale.h).  TRELLIS: rows of trellis blocks
+ * (quant/trellis.h); TRELLIS_ACROSS: the same of the transposed matrix, so that a
+ * block holds 256 rows' weights of one column.  The others are GGML's block
  * types (quant/blocks.h), rows of whole blocks, in dtype's order. */
 typedef enum k_format {
     K_F32,
@@ -39,6 +41,8 @@ typedef enum k_format {
     K_MLX_MXFP4,
     K_MLX_MXFP8,
     K_MLX_NVFP4,
+    K_TRELLIS,
+    K_TRELLIS_ACROSS,
     K_Q4_0,
     K_Q4_1,
     K_Q5_0,
@@ -72,6 +76,11 @@ static inline uint32_t k_code_bits(k_format f)
         [K_AFFINE6] = 6, [K_MLX_MXFP4] = 4, [K_MLX_MXFP8] = 8, [K_MLX_NVFP4] = 4};
     return bits[f];
 }
+/* Is it one of the trellis codes. */
+static inline bool k_is_trellis(k_format f)
+{
+    return f == K_TRELLIS || f == K_TRELLIS_ACROSS;
+}
 /* Are products those of the floats that the codes stand for, in the order of K_F32?
  * Codes of 4 and 8 bits have an order of their own. */
 static inline bool k_is_decoded(k_format f)
@@ -93,7 +102,7 @@ static inline k_format k_block_format(dtype t)
 }
 _Static_assert((int)K_MXFP4 - (int)K_Q4_0 == (int)DTYPE_MXFP4 - (int)DTYPE_Q4_0, "two lists of one order");
 
-/* Where one matrix's bytes are; scales for MLX's formats alone, biases for its affine ones. */
+/* Where one matrix's bytes are; scales for MLX's formats and trellis codes alone, biases for affine ones. */
 typedef struct k_matrix {
     const void *data, *scales, *biases;
 } k_matrix;
@@ -106,6 +115,8 @@ typedef struct k_weight_desc {
     uint32_t        mats, rows, cols;
     uint32_t        group;      /* MLX's only; divides cols */
     dtype           scale_type; /* MLX's only: DTYPE_F32, F16 or BF16, of its other modes U8 */
+    uint32_t        bits;       /* trellis only: of a symbol, 1 to 8; its scales are F16 */
+    bool            paired;     /* TRELLIS_ACROSS: two blocks of every column side by side, then the next two */
     const k_matrix *mat;        /* [mats] */
 } k_weight_desc;
 

@@ -69,7 +69,7 @@ typedef struct adapter_module {
 } adapter_module;
 
 /* "layers.3.mlp.up_proj", ... of a model; WEIR_UNSUPPORTED says why it is none (without the
- * file and the key). */
+ * file and the key).  Modules that the config has in trellis codes are none. */
 weir_status adapter_find_module(adapter_module *out, const config *c, const char *name, weir_error *err);
 /* Columns and rows of a target's matrix. */
 void adapter_target_size(const config *c, lora_target target, uint32_t *in, uint32_t *out);

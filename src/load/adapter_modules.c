@@ -166,6 +166,31 @@ static const char *read_expert(const config *c, const char *rest, int32_t *exper
     return rest;
 }
 
+static const char *name_of(const config *c, lora_target t)
+{
+    for (size_t i = 0; i < sizeof module_rules / sizeof *module_rules; i++) {
+        const module_rule *r = &module_rules[i];
+        if (r->n == 1 && r->targets[0] == t && r->place != (c->is_moe ? IN_DENSE : IN_MOE)) return r->name;
+    }
+    return "";
+}
+
+/* Trellis codes are made with the layer's inputs in view and often in a turned basis: an adapter of the
+ * model that they were made from does not fit them. */
+static weir_status check_codes(const adapter_module *m, const config *c, weir_error *err)
+{
+    for (uint32_t i = 0; i < m->n_parts && c->quant.present; i++) {
+        config_quant_form form;
+        weir_error        none;
+        char              name[128];
+        (void)snprintf(name, sizeof name, "layers.%u.%s", m->layer, name_of(c, m->parts[i].target));
+        if (config_quant_for(c, name, &form, &none) != WEIR_OK || form.mode != CONFIG_QUANT_TRELLIS) continue;
+        return status_fail(err, WEIR_UNSUPPORTED,
+                           "%s: expected a module that adapters may add to, found one in mode trellis", name);
+    }
+    return WEIR_OK;
+}
+
 weir_status adapter_find_module(adapter_module *out, const config *c, const char *name, weir_error *err)
 {
     const char *rest = NULL;
@@ -183,7 +208,7 @@ weir_status adapter_find_module(adapter_module *out, const config *c, const char
                                out->layer, rest);
         out->expert = expert == ADAPTER_NONE && r->targets[0] >= LORA_EXPERT_GATE ? ADAPTER_ALL : expert;
         split(out, c, r);
-        return WEIR_OK;
+        return check_codes(out, c, err);
     }
     return status_fail(
         err, WEIR_UNSUPPORTED,

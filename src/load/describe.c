@@ -33,19 +33,27 @@ static bool is_expert(const checkpoint_tensor *t)
     return strstr(t->name, ".experts.") != NULL || strstr(t->name, ".switch_mlp.") != NULL;
 }
 
-/* "affine4 g64" or "mxfp4" for a packed tensor, its type's name otherwise. */
+/* Is it the packed weight of a module, and in which form? */
+static bool form_of(const checkpoint *c, const checkpoint_tensor *t, config_quant_form *form)
+{
+    char         module[256];
+    bool         quantised = false;
+    const size_t len       = strlen(t->name);
+    if (len <= 7 || strcmp(t->name + len - 7, ".weight") != 0) return false;
+    (void)snprintf(module, sizeof module, "%.*s", (int)(len - 7), t->name);
+    return checkpoint_quant(c, t->part, module, &quantised, form, NULL) == WEIR_OK && quantised;
+}
+
+/* "affine4 g64", "trellis3" or "mxfp4" for a packed tensor, its type's name otherwise. */
 static void format_name(char *out, size_t size, const checkpoint *c, const checkpoint_tensor *t)
 {
-    char              module[256];
-    bool              quantised = false;
     config_quant_form form;
-    const size_t      len    = strlen(t->name);
-    const bool        weight = len > 7 && strcmp(t->name + len - 7, ".weight") == 0;
-    (void)snprintf(module, sizeof module, "%.*s", (int)(weight ? len - 7 : len), t->name);
-    if (weight && checkpoint_quant(c, t->part, module, &quantised, &form, NULL) == WEIR_OK && quantised) {
+    if (form_of(c, t, &form)) {
         const char *mode = config_quant_mode_name(form.mode);
         if (form.mode == CONFIG_QUANT_AFFINE && form.bits != 0 && form.group != 0)
             (void)snprintf(out, size, "%s%u g%u", mode, form.bits, form.group);
+        else if (form.mode == CONFIG_QUANT_TRELLIS && form.bits != 0)
+            (void)snprintf(out, size, "%s%u", mode, form.bits);
         else
             (void)snprintf(out, size, "%s", mode);
         return;

@@ -49,7 +49,7 @@ typedef struct load_description {
 void load_describe(load_description *out, const checkpoint *c);
 
 /* A checkpoint in memory with random weights of a published shape ("0.8b", ...),
- * MTP head included, in a format ("bf16", "affine4", "mxfp8", "q4_k", ...; random.c has the list). */
+ * MTP head included, in a format ("bf16", "affine4", "mxfp8", "trellis3", "q4_k", ...; random.c has the list). */
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err);
 
 #endif

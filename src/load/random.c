@@ -22,32 +22,41 @@ static const shape_entry shapes[] = {
     {"27b", 64, 5120, 24, 4, 48, 17408, false, 0, 0, 0}, {"35b-a3b", 40, 2048, 16, 2, 32, 512, false, 256, 8, 512},
 };
 
-/* A format by its name: a plain type, a block type of GGML's, or a form of MLX's. */
+/* A format by its name: a plain type, a block type of GGML's, or a form of MLX's.  With trellis
+ * codes, which are for the MLPs alone, the form is that of the other matrices. */
 typedef struct random_format {
     const char       *name;
     bool              grouped;
     dtype             type; /* of the weights, or of the scales */
     config_quant_form form;
+    uint32_t          trellis; /* bits of the MLPs' trellis codes; 0: none */
 } random_format;
 
+#define AFFINE(bits) \
+    { \
+        CONFIG_QUANT_AFFINE, bits, 64, 0 \
+    }
 static const random_format formats[] = {
-    {"bf16", false, DTYPE_BF16, {0}},
-    {"f16", false, DTYPE_F16, {0}},
-    {"f32", false, DTYPE_F32, {0}},
-    {"affine2", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 2, 64}},
-    {"affine3", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 3, 64}},
-    {"affine4", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 4, 64}},
-    {"affine5", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 5, 64}},
-    {"affine6", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 6, 64}},
-    {"affine8", true, DTYPE_BF16, {CONFIG_QUANT_AFFINE, 8, 64}},
-    {"mxfp4", true, DTYPE_U8, {CONFIG_QUANT_MXFP4, 4, 32}},
-    {"mxfp8", true, DTYPE_U8, {CONFIG_QUANT_MXFP8, 8, 32}},
-    {"nvfp4", true, DTYPE_U8, {CONFIG_QUANT_NVFP4, 4, 16}},
-    {"q4_0", false, DTYPE_Q4_0, {0}},
-    {"q8_0", false, DTYPE_Q8_0, {0}},
-    {"q4_k", false, DTYPE_Q4_K, {0}},
-    {"q5_k", false, DTYPE_Q5_K, {0}},
-    {"q6_k", false, DTYPE_Q6_K, {0}},
+    {"bf16", false, DTYPE_BF16, {0}, 0},
+    {"f16", false, DTYPE_F16, {0}, 0},
+    {"f32", false, DTYPE_F32, {0}, 0},
+    {"affine2", true, DTYPE_BF16, AFFINE(2), 0},
+    {"affine3", true, DTYPE_BF16, AFFINE(3), 0},
+    {"affine4", true, DTYPE_BF16, AFFINE(4), 0},
+    {"affine5", true, DTYPE_BF16, AFFINE(5), 0},
+    {"affine6", true, DTYPE_BF16, AFFINE(6), 0},
+    {"affine8", true, DTYPE_BF16, AFFINE(8), 0},
+    {"mxfp4", true, DTYPE_U8, {CONFIG_QUANT_MXFP4, 4, 32, 0}, 0},
+    {"mxfp8", true, DTYPE_U8, {CONFIG_QUANT_MXFP8, 8, 32, 0}, 0},
+    {"nvfp4", true, DTYPE_U8, {CONFIG_QUANT_NVFP4, 4, 16, 0}, 0},
+    {"trellis2", true, DTYPE_BF16, AFFINE(4), 2},
+    {"trellis3", true, DTYPE_BF16, AFFINE(4), 3},
+    {"trellis4", true, DTYPE_BF16, AFFINE(4), 4},
+    {"q4_0", false, DTYPE_Q4_0, {0}, 0},
+    {"q8_0", false, DTYPE_Q8_0, {0}, 0},
+    {"q4_k", false, DTYPE_Q4_K, {0}, 0},
+    {"q5_k", false, DTYPE_Q5_K, {0}, 0},
+    {"q6_k", false, DTYPE_Q6_K, {0}, 0},
 };
 
 typedef struct maker {
@@ -193,6 +202,22 @@ static void add_matrix(maker *m, checkpoint_part part, const char *module, uint3
     }
 }
 
+/* A matrix of an MLP: in trellis codes where the format has them, those of `down` along the output. */
+static void add_mlp_matrix(maker *m, checkpoint_part part, const char *module, const uint64_t *shape, bool down)
+{
+    if (m->format->trellis == 0) {
+        add_matrix(m, part, module, 2, shape);
+        return;
+    }
+    char           name[160];
+    const uint64_t stored = shape[down ? 1 : 0], coded = shape[down ? 0 : 1];
+    const uint64_t codes[] = {stored, coded * m->format->trellis / 32};
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    fill(m, add(m, part, name, DTYPE_U32, 2, codes), elements(2, codes) * 4, UINT64_MAX, 0);
+    (void)snprintf(name, sizeof name, "%s.scales", module);
+    add_floats(m, part, name, DTYPE_F16, 1, &stored);
+}
+
 /* Where a layer's tensors go: "layers.<i>." of a part. */
 typedef struct place {
     checkpoint_part part;
@@ -223,15 +248,22 @@ static void vector(maker *m, place at, const char *rest, uint64_t n)
     add_floats(m, at.part, name, DTYPE_F32, 1, shape);
 }
 
+static const char *const mlp_matrices[] = {"gate_proj", "up_proj", "down_proj"};
+enum { MLP_MATRICES = 3, MLP_DOWN = 2 };
+
+static void mlp_module(char *out, size_t size, uint32_t number, const char *block, int which)
+{
+    (void)snprintf(out, size, "layers.%u.%s.%s", number, block, mlp_matrices[which]);
+}
+
 static void mlp(maker *m, place at, const char *block, uint64_t inner, uint64_t hidden)
 {
-    char rest[64];
-    (void)snprintf(rest, sizeof rest, "%s.gate_proj", block);
-    matrix(m, at, rest, inner, hidden);
-    (void)snprintf(rest, sizeof rest, "%s.up_proj", block);
-    matrix(m, at, rest, inner, hidden);
-    (void)snprintf(rest, sizeof rest, "%s.down_proj", block);
-    matrix(m, at, rest, hidden, inner);
+    for (int i = 0; i < MLP_MATRICES; i++) {
+        char           module[128];
+        const uint64_t shape[] = {i == MLP_DOWN ? hidden : inner, i == MLP_DOWN ? inner : hidden};
+        mlp_module(module, sizeof module, at.i, block, i);
+        add_mlp_matrix(m, at.part, module, shape, i == MLP_DOWN);
+    }
 }
 
 static void make_layer(maker *m, const config *c, place at, config_layer kind)
@@ -327,6 +359,26 @@ static config shape_config(const shape_entry *s, const random_format *f)
     return c;
 }
 
+/* The forms of the trellis-coded MLPs as overrides: paths and array in one piece of memory (mem_free);
+ * the MTP layer is called like the first one. */
+static weir_status add_overrides(config_quant *q, const config *c, uint32_t bits, weir_error *err)
+{
+    enum { PATH = 64 };
+    const char  *block = c->is_moe ? "mlp.shared_expert" : "mlp";
+    const size_t n     = (size_t)c->n_layers * MLP_MATRICES;
+    if (bits == 0) return WEIR_OK;
+    q->overrides = mem_zalloc(n, sizeof *q->overrides + PATH);
+    if (q->overrides == NULL) return status_fail(err, WEIR_NO_MEMORY, "model: out of memory");
+    char *path = (char *)(q->overrides + n);
+    for (; q->n_overrides < n; q->n_overrides++, path += PATH) {
+        const int which = (int)(q->n_overrides % MLP_MATRICES);
+        mlp_module(path, PATH, (uint32_t)(q->n_overrides / MLP_MATRICES), block, which);
+        q->overrides[q->n_overrides] = (config_quant_override){
+            .path = path, .quantised = true, .form = {CONFIG_QUANT_TRELLIS, bits, 256, which != MLP_DOWN}};
+    }
+    return WEIR_OK;
+}
+
 weir_status load_random(checkpoint **out, const char *shape, const char *format, uint64_t seed, weir_error *err)
 {
     *out                   = NULL;
@@ -342,13 +394,16 @@ weir_status load_random(checkpoint **out, const char *shape, const char *format,
         return status_fail(
             err, WEIR_INVALID,
             "format: expected bf16, f16, f32, affine2, affine3, affine4, affine5, affine6, affine8, mxfp4, "
-            "mxfp8 or nvfp4, found \"%s\"",
+            "mxfp8, nvfp4, trellis2, trellis3, trellis4, q4_0, q8_0, q4_k, q5_k or q6_k, found \"%s\"",
             format);
 
-    const config                c  = shape_config(s, f);
+    config                      c  = shape_config(s, f);
     const checkpoint_convention cv = {.gain_minus_one = true, .has_mtp = true, .mtp_gain_minus_one = true};
     checkpoint                 *ck = NULL;
-    TRY(checkpoint_new_memory(&ck, &c, &cv, err));
+    TRY(add_overrides(&c.quant, &c, f->trellis, err));
+    const weir_status made = checkpoint_new_memory(&ck, &c, &cv, err);
+    mem_free(c.quant.overrides);
+    TRY(made);
     maker          m       = {.c = ck, .format = f, .seed = seed * 2 + 1, .err = err};
     const uint64_t table[] = {c.vocab_size, c.hidden_size}, norm[] = {c.hidden_size};
     for (uint32_t i = 0; i < c.n_layers; i++) make_layer(&m, &c, (place){CHECKPOINT_TRUNK, i}, c.layers[i]);

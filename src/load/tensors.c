@@ -1,10 +1,12 @@
 /* load/tensors.c - tensors of a checkpoint as weights and vectors of a backend. */
 #include "load/tensors.h"
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "quant/blocks.h"
 #include "quant/dense.h"
 #include "quant/microscale.h"
+#include "quant/trellis.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -158,6 +160,70 @@ static weir_status check_grouped(binder *b, k_format format, const checkpoint_te
     return WEIR_OK;
 }
 
+static weir_status wrong_size(binder *b, const char *module, const char *expected, uint64_t found)
+{
+    return b->st = status_fail(b->err, WEIR_FORMAT, "%s: module %s: expected %s, found %" PRIu64, checkpoint_path(b->c),
+                               module, expected, found);
+}
+
+/* Halves that are numbers: a row of codes has no other bound. */
+static weir_status check_trellis(binder *b, const checkpoint_tensor *w, const checkpoint_tensor *s)
+{
+    if (w->type != DTYPE_U32) return wrong_type(b, w, "U32");
+    if (s->type != DTYPE_F16) return wrong_type(b, s, "F16");
+    for (uint64_t i = 0; i < s->shape[0]; i++)
+        if ((load_u16(s->data + 2 * i) & 0x7C00u) == 0x7C00u)
+            return b->st =
+                       status_fail(b->err, WEIR_FORMAT, "%s: tensor %s: expected finite scales, found %s at %" PRIu64,
+                                   s->file, s->raw_name, "infinity or NaN", i);
+    return WEIR_OK;
+}
+
+/* Stored rows are the matrix's (axis 1), or those of its transpose (axis 0); the latter also in
+ * pairs of blocks, all stored rows of one pair before the next pair. */
+static void trellis_source(binder *b, checkpoint_part part, const char *module, uint32_t rows, uint32_t cols,
+                           const config_quant_form *stated, source *out)
+{
+    enum { PAIRED_BITS = 3, PAIR = 2 * TRELLIS_BLOCK };
+    char           name[MEMBER_MAX_LEN];
+    const bool     across = stated->axis == 0;
+    const uint32_t stored = across ? cols : rows, coded = across ? rows : cols;
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    const checkpoint_tensor *w      = checkpoint_find(b->c, part, name);
+    const bool               paired = across && w != NULL && w->rank == 3;
+    uint32_t                 bits   = stated->bits;
+    if (bits == 0 && w != NULL && w->rank > 0) /* what the config leaves open, the shape tells */
+        bits = paired ? PAIRED_BITS : (uint32_t)(w->shape[w->rank - 1] * 32 / coded);
+    if (bits < 1 || bits > TRELLIS_MAX_BITS) {
+        (void)wrong_size(b, module, "trellis codes of 1 to 8 bits", bits);
+        return;
+    }
+    if (paired && bits != PAIRED_BITS) {
+        (void)wrong_size(b, module, "trellis codes of 3 bits in pairs of blocks", bits);
+        return;
+    }
+    if (coded % (paired ? PAIR : TRELLIS_BLOCK) != 0) {
+        (void)wrong_size(b, module,
+                         paired   ? "output features in whole pairs of trellis blocks, 512"
+                         : across ? "output features in whole trellis blocks of 256"
+                                  : "input features in whole trellis blocks of 256",
+                         coded);
+        return;
+    }
+    const uint64_t plain[] = {stored, (uint64_t)coded * bits / 32}, scales[] = {stored};
+    const uint64_t pairs[] = {coded / PAIR, stored, PAIR * PAIRED_BITS / 32};
+    w                      = take(b, part, name, paired ? 3 : 2, paired ? pairs : plain);
+    (void)snprintf(name, sizeof name, "%s.scales", module);
+    const checkpoint_tensor *s = take(b, part, name, 1, scales);
+    if (w == NULL || s == NULL || check_trellis(b, w, s) != WEIR_OK) return;
+    out->d     = (k_weight_desc){.format     = across ? K_TRELLIS_ACROSS : K_TRELLIS,
+                                 .cols       = cols,
+                                 .scale_type = DTYPE_F16,
+                                 .bits       = bits,
+                                 .paired     = paired};
+    out->first = (k_matrix){w->data, s->data, NULL};
+}
+
 static void grouped_source(binder *b, checkpoint_part part, const char *module, uint32_t mats, uint32_t rows,
                            uint32_t cols, const config_quant_form *stated, source *out)
 {
@@ -201,6 +267,14 @@ static void find_source(binder *b, checkpoint_part part, const char *name, uint3
     if (failed(b)) return;
     b->st = checkpoint_quant(b->c, part, name, &quantised, &form, b->err);
     if (failed(b)) return;
+    if (quantised && form.mode == CONFIG_QUANT_TRELLIS) {
+        if (mats == 0)
+            trellis_source(b, part, name, rows, cols, &form, out);
+        else
+            b->st = status_fail(b->err, WEIR_UNSUPPORTED, "%s: module %s: expected no stack of experts in mode trellis",
+                                checkpoint_path(b->c), name);
+        return;
+    }
     if (quantised) {
         grouped_source(b, part, name, mats, rows, cols, &form, out);
         return;
@@ -274,7 +348,8 @@ k_weight *bind_each(binder *b, checkpoint_part part, const char *prefix, const c
         if (i == 0) first = s;
         mat[i] = s.first;
         if (s.first.data != NULL &&
-            (s.d.format != first.d.format || s.d.group != first.d.group || s.d.scale_type != first.d.scale_type))
+            (s.d.format != first.d.format || s.d.group != first.d.group || s.d.scale_type != first.d.scale_type ||
+             s.d.bits != first.d.bits || s.d.paired != first.d.paired))
             b->st = status_fail(b->err, WEIR_UNSUPPORTED, "%s: %s: expected the format of the other experts",
                                 checkpoint_path(b->c), name);
     }

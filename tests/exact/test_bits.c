@@ -29,6 +29,7 @@ static const struct {
     {"tiny-moe", "affine8,affine4-32", 0xB7989AC28D2EA31A},
     {"mlx-mixed", "f32", 0x4DFEBFD05E03E800},
     {"mlx-modes", "f32", 0x1E072C4CE2C24A65},
+    {"trellis", "f32", 0x499467354BCCBFF7},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fixture_names[FIXTURES] = {"tiny-dense", "tiny-dense-tied", "tiny-moe",  "tiny-odd", "mlx-q4",
-                                             "mlx-q8",     "mlx-moe-q4",      "mlx-mixed", "mlx-modes"};
+const char *const fixture_names[FIXTURES] = {"tiny-dense", "tiny-dense-tied", "tiny-moe",  "tiny-odd",  "mlx-q4",
+                                             "mlx-q8",     "mlx-moe-q4",      "mlx-mixed", "mlx-modes", "trellis"};
 
 void must(weir_status st, const weir_error *err)
 {

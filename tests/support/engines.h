@@ -5,7 +5,7 @@
 
 #include "engine/engine_parts.h"
 
-enum { FIXTURES = 9, MAX_ISAS = 4, MAX_THREADS = 4 };
+enum { FIXTURES = 10, MAX_ISAS = 4, MAX_THREADS = 4 };
 
 /* The folders of tests/fixtures that hold a text model with kernels for all its formats. */
 extern const char *const fixture_names[FIXTURES];

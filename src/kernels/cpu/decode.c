@@ -1,6 +1,7 @@
 /* kernels/cpu/decode.c - the readable routines of quant/ by k_format. */
 #include "kernels/cpu/decode.h"
 
+#include "base/bytes.h"
 #include "quant/affine.h"
 #include "quant/blocks.h"
 #include "quant/dense.h"
@@ -26,13 +27,31 @@ static void decode_grouped(const lin_weight *w, size_t row, size_t at, size_t n,
     microscale_decode(y, modes[w->format], codes, w->scales + first, n);
 }
 
+static uint16_t trellis_scale(const lin_weight *w, size_t i)
+{
+    return load_u16(w->scales + i * w->scale_row_bytes);
+}
+
+/* One weight of each of the columns' blocks. */
+static void decode_across(const lin_weight *w, size_t row, size_t at, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++)
+        trellis_decode(y + i, lin_across_block(w, at + i, row / TRELLIS_BLOCK), w->bits, trellis_scale(w, at + i),
+                       row % TRELLIS_BLOCK, 1);
+}
+
 void weight_decode(const lin_weight *w, size_t row, size_t at, size_t n, float *y)
 {
+    if (w->format == K_TRELLIS_ACROSS) {
+        decode_across(w, row, at, n, y);
+        return;
+    }
     const uint8_t *data = w->data + row * w->row_bytes;
     switch (w->format) {
     case K_F32: dense_decode(y, data + 4 * at, DTYPE_F32, n); return;
     case K_F16: dense_decode(y, data + 2 * at, DTYPE_F16, n); return;
     case K_BF16: dense_decode(y, data + 2 * at, DTYPE_BF16, n); return;
+    case K_TRELLIS: trellis_decode(y, data, w->bits, trellis_scale(w, row), at, n); return;
     default: break;
     }
     if (k_is_grouped(w->format)) {

@@ -65,10 +65,10 @@ typedef struct cpu_isa {
     /* Weight rows row0 .. row0+n-1 (n <= 4; missing ones zero) as a panel of floats. */
     void (*lin_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
     /* The same two for formats that are decoded (k_is_decoded), whose prepared rows and panels are
-     * those of f32. */
+     * those of f32; here n may be more, for panels one behind the other. */
     void (*block_dot)(const lin_weight *w, size_t row0, size_t n_rows, const float *const *x, unsigned m,
                       float *const *y);
-    void (*block_expand)(const lin_weight *w, size_t row0, size_t n, float *panel);
+    void (*block_expand)(const lin_weight *w, size_t row0, size_t n, float *panels);
     /* acc [m][4][16] += one piece of the panel times m (1..8) prepared rows; piece 0 starts from zero. */
     void (*lin_tile)(const lin_layout *lo, float *acc, const float *const *x, unsigned m, const float *panel,
                      size_t piece);

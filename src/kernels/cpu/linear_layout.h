@@ -5,7 +5,8 @@
  *
  *   dense (f32, f16, bf16): acc[l] = fma(w[16v + l], x[16v + l], acc[l]) for v
  *   ascending; K is padded with zeros to a multiple of 16.  GGML's block types and
- *   MLX's formats but 4 and 8 bits are dense over the floats that codes stand for.
+ *   MLX's formats but 4 and 8 bits are dense over the floats that codes stand for,
+ *   and so are trellis codes, along either axis.
  *
  *   affine, 4 and 8 bits: 16 groups make a chunk.  Per chunk, first the biases of its groups
  *   (lane g mod 16 = group g):   acc[l] = fma(bias[g], xsum[g], acc[l])
@@ -27,6 +28,7 @@
 #define KERNELS_CPU_LINEAR_LAYOUT_H
 
 #include "kernels/kernels.h"
+#include "quant/trellis.h"
 
 #include <stddef.h>
 
@@ -39,7 +41,17 @@ typedef struct lin_weight {
     dtype          scale_type;
     const uint8_t *data, *scales, *biases;
     size_t         row_bytes, scale_row_bytes;
+    /* trellis: bits of a symbol.  TRELLIS_ACROSS: a "row" of row_bytes and scale_row_bytes is a column's,
+     * `run` of its blocks one behind the other; the next ones are run_bytes on. */
+    uint32_t bits, run;
+    size_t   run_bytes;
 } lin_weight;
+
+/* Block b, the rows 256 b .., of a column of K_TRELLIS_ACROSS. */
+static inline const uint8_t *lin_across_block(const lin_weight *w, size_t column, size_t b)
+{
+    return w->data + b / w->run * w->run_bytes + column * w->row_bytes + b % w->run * (TRELLIS_BLOCK / 8) * w->bits;
+}
 
 typedef struct lin_layout {
     bool     affine;

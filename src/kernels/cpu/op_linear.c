@@ -53,8 +53,9 @@ static float *result_row(const lin_job *j, size_t i)
 static void run_dot(const linear_pass *p, const lin_job *j, size_t row0, size_t n)
 {
     const uint32_t groups = (j->n + DOT_ROWS - 1) / DOT_ROWS, size = (j->n + groups - 1) / groups;
-    for (size_t r = row0; r < row0 + n; r += DOT_CHUNK) {
-        const size_t count = row0 + n - r < DOT_CHUNK ? row0 + n - r : DOT_CHUNK;
+    const size_t   chunk = j->w.format == K_TRELLIS_ACROSS ? n : DOT_CHUNK;
+    for (size_t r = row0; r < row0 + n; r += chunk) {
+        const size_t count = row0 + n - r < chunk ? row0 + n - r : chunk;
         for (uint32_t i = 0; i < j->n; i += size) {
             const unsigned m = j->n - i < size ? j->n - i : size;
             const float   *x[DOT_ROWS];
@@ -77,10 +78,10 @@ static void run_panels(const linear_pass *p, const lin_job *j, size_t row0, size
     const cpu_isa *isa          = &p->b->isa;
     const size_t   n_panels     = (n + PANEL_ROWS - 1) / PANEL_ROWS;
     const size_t   panel_floats = lin_panel_floats(&p->lo);
-    for (size_t q = 0; q < n_panels; q++) {
+    if (k_is_decoded(j->w.format)) isa->block_expand(&j->w, row0, n, panels);
+    for (size_t q = 0; q < n_panels && !k_is_decoded(j->w.format); q++) {
         const size_t left = n - q * PANEL_ROWS, rows = left < PANEL_ROWS ? left : PANEL_ROWS;
-        (k_is_decoded(j->w.format) ? isa->block_expand : isa->lin_expand)(&j->w, row0 + q * PANEL_ROWS, rows,
-                                                                          panels + q * panel_floats);
+        isa->lin_expand(&j->w, row0 + q * PANEL_ROWS, rows, panels + q * panel_floats);
     }
     enum { TILE = TILE_ROWS * PANEL_ROWS };
     _Alignas(64) float acc[MAX_PANELS][TILE * LANES];
@@ -129,12 +130,19 @@ static void linear_part(void *arg, uint32_t thread, uint32_t n_threads)
  * few units a thread so that a slow one does not hold up the rest. */
 static size_t unit_rows(const linear_pass *p, const lin_job *j, size_t all_rows)
 {
+    enum { UNITS = 6, LEAST = 16, ACROSS_LEAST = 64 };
+    const bool across = j->w.format == K_TRELLIS_ACROSS; /* what is decoded is 16 rows of a block's 256 */
     if (j->n > DOT_MAX) {
-        const size_t fit = p->b->panel_size / lin_panel_floats(&p->lo);
-        return (fit > MAX_PANELS ? MAX_PANELS : fit) * PANEL_ROWS;
+        const size_t fit = p->b->panel_size / lin_panel_floats(&p->lo), some = fit > MAX_PANELS ? MAX_PANELS : fit;
+        return (across && some > LEAST / PANEL_ROWS ? some / (LEAST / PANEL_ROWS) * (LEAST / PANEL_ROWS) : some) *
+               PANEL_ROWS;
     }
-    enum { UNITS = 6, LEAST = 16 };
     const size_t rows = all_rows / (pool_threads(p->b->pool) * UNITS);
+    if (across) {
+        size_t unit = TRELLIS_BLOCK;
+        while (unit > ACROSS_LEAST && unit > rows) unit /= 2;
+        return unit;
+    }
     return (rows < LEAST ? LEAST : rows + PANEL_ROWS - 1) / PANEL_ROWS * PANEL_ROWS;
 }
 

@@ -15,6 +15,18 @@ lin_weight weight_mat(const k_weight *w, uint32_t i)
     return m;
 }
 
+static void trellis_form(lin_weight *m, const k_weight_desc *d)
+{
+    const uint32_t coded = d->format == K_TRELLIS ? d->cols : d->rows;
+    const size_t   block = trellis_block_bytes(d->bits);
+    m->bits              = d->bits;
+    m->run               = d->paired ? 2 : coded / TRELLIS_BLOCK;
+    m->row_bytes         = m->run * block;
+    m->run_bytes         = d->cols * m->row_bytes;
+    m->scale_type        = DTYPE_F16;
+    m->scale_row_bytes   = 2;
+}
+
 /* The caller (load) has checked shapes and sizes against the checkpoint. */
 weir_status cpu_weight_new(kernels *k, const k_weight_desc *d, k_weight **out, weir_error *err)
 {
@@ -38,6 +50,7 @@ weir_status cpu_weight_new(kernels *k, const k_weight_desc *d, k_weight **out, w
         m->scale_type      = d->scale_type;
         m->scale_row_bytes = d->cols / d->group * dtype_table[d->scale_type].bytes;
     }
+    if (k_is_trellis(d->format)) trellis_form(m, d);
     *m   = weight_mat(w, 0);
     *out = w;
     return WEIR_OK;

@@ -407,6 +407,8 @@ static void check_bad(const char *what, weir_status expected, const char *field,
     if (strstr(err->text, field) == NULL) fail_msg("%s: \"%s\" is not in: %s", what, field, err->text);
 }
 
+#define TRELLIS(form, trellis) "{\"quantization\":{\"up\":{" form ",\"mode\":\"trellis\",\"trellis\":{" trellis "}}}}"
+
 static void every_bad_top_level_is_named(void **state)
 {
     (void)state;
@@ -432,7 +434,15 @@ static void every_bad_top_level_is_named(void **state)
         {"{\"quantization\":{\"bits\":4,\"group_size\":256}}", U, "quantization.group_size"},
         {"{\"quantization\":{\"bits\":8,\"mode\":\"mxfp4\"}}", U, "quantization.bits"},
         {"{\"quantization\":{\"bits\":4,\"group_size\":32,\"mode\":\"nvfp4\"}}", U, "quantization.group_size"},
-        {"{\"quantization\":{\"mode\":\"trellis\"}}", U, "found trellis"},
+        {"{\"quantization\":{\"mode\":\"turbo\"}}", U, "found turbo"},
+        {"{\"quantization\":{\"mode\":\"trellis\"}}", F, "quantization.trellis: expected an object"},
+        {"{\"quantization\":{\"mode\":\"trellis\",\"trellis\":7}}", F, "quantization.trellis"},
+        {TRELLIS("\"bits\":3", "\"L\":12,\"code\":\"1mad\""), F, "quantization.up.trellis.axis"},
+        {TRELLIS("\"bits\":3", "\"L\":12,\"code\":\"1mad\",\"axis\":2"), U, "axis: expected 0 or 1, found 2"},
+        {TRELLIS("\"bits\":3", "\"L\":16,\"code\":\"1mad\",\"axis\":1"), U, "L: expected 12, found 16"},
+        {TRELLIS("\"bits\":3", "\"code\":\"3inst\",\"axis\":1"), U, "code: expected 1mad, found 3inst"},
+        {TRELLIS("\"bits\":9", "\"axis\":1"), U, "bits: expected 1 to 8 (mode trellis), found 9"},
+        {TRELLIS("\"group_size\":128", "\"axis\":1"), U, "group_size: expected a power of two in 256..256"},
         {"{\"quantization\":{\"lm_head\":{\"bits\":9}}}", U, "quantization.lm_head.bits"},
         {"{\"quantization\":{\"lm_head\":4}}", U, "quantization.lm_head"},
         {"{\"quantization\":{\"bits\":4},\"quantization_config\":{\"bits\":8}}", F, "quantization_config"},
@@ -567,6 +577,28 @@ static void overrides_are_found_under_every_spelling(void **state)
     config_free(&c);
 }
 
+static void trellis_codes_have_an_axis(void **state)
+{
+    (void)state;
+    config c;
+    parse_good(
+        &c,
+        "{\"quantization\":{\"group_size\":64,\"bits\":3,\"a\":{\"bits\":2,\"group_size\":256,\"mode\":\"trellis\","
+        "\"trellis\":{\"L\":12,\"code\":\"1mad\",\"axis\":1,\"other\":[]}},"
+        "\"b\":{\"mode\":\"trellis\",\"trellis\":{\"axis\":0}}}}",
+        false, NULL);
+    config_quant_form f;
+    weir_error        err;
+    check_form(&c, "a", CONFIG_QUANT_TRELLIS, 2, 256);
+    assert_int_equal(config_quant_for(&c, "a", &f, &err), WEIR_OK);
+    assert_int_equal(f.axis, 1);
+    check_form(&c, "b", CONFIG_QUANT_TRELLIS, 0, 0);
+    assert_int_equal(config_quant_for(&c, "b", &f, &err), WEIR_OK);
+    assert_int_equal(f.axis, 0);
+    check_form(&c, "c", CONFIG_QUANT_AFFINE, 3, 64);
+    config_free(&c);
+}
+
 /* An object without a mode is affine, also inside a block of another mode. */
 static void an_override_without_a_mode_is_affine(void **state)
 {
@@ -610,6 +642,7 @@ int main(void)
         cmocka_unit_test(every_bad_generation_key_is_named),
         cmocka_unit_test(bad_json_is_refused),
         cmocka_unit_test(overrides_are_found_under_every_spelling),
+        cmocka_unit_test(trellis_codes_have_an_axis),
         cmocka_unit_test(an_override_without_a_mode_is_affine),
         cmocka_unit_test(scales_without_a_block_are_refused),
     };

@@ -128,6 +128,25 @@ static void test_scales(void **unused)
     assert_true(scale_of("{\"lora_parameters\":{\"rank\":8,\"scale\":3}}", up, 8) == 3.0);
 }
 
+/* Modules in trellis codes, by name, also as a part of a fused one. */
+static void test_trellis_codes_are_refused(void **unused)
+{
+    (void)unused;
+    config_quant_override coded = {
+        .path = (char[]){"model.layers.1.mlp.up_proj"}, .quantised = true, .form = {CONFIG_QUANT_TRELLIS, 3, 256, 1}};
+    config         c = adapter_config_small();
+    adapter_module m;
+    weir_error     err;
+    assert_int_equal(adapter_find_module(&m, &c, "layers.1.mlp.gate_up_proj", &err), WEIR_OK);
+    c.quant = (config_quant){.present = true, .n_overrides = 1, .overrides = &coded};
+    assert_int_equal(adapter_find_module(&m, &c, "layers.1.mlp.gate_proj", &err), WEIR_OK);
+    assert_int_equal(adapter_find_module(&m, &c, "layers.1.mlp.up_proj", &err), WEIR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "layers.1.mlp.up_proj: expected a module that adapters may add to"));
+    assert_int_equal(adapter_find_module(&m, &c, "layers.1.mlp.gate_up_proj", &err), WEIR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "layers.1.mlp.up_proj: "));
+    assert_non_null(strstr(err.text, "trellis"));
+}
+
 static void test_configs_that_are_refused(void **unused)
 {
     (void)unused;
@@ -529,6 +548,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_example),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_trellis_codes_are_refused),
         cmocka_unit_test(test_configs_that_are_refused),
         cmocka_unit_test(test_tensors_that_are_refused),
         cmocka_unit_test(test_fused_layouts),

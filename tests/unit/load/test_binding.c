@@ -161,14 +161,14 @@ static void same(made_tensors *out, const checkpoint_tensor *t, const void *user
     emit_same(out, t);
 }
 
-/* The fixture with every `from` of its config.json replaced. */
-static char *with_config(const char *from, const char *to)
+/* A fixture with every `from` of its config.json replaced. */
+static char *with_config(const char *fixture, const char *from, const char *to)
 {
     char       path[1024], *text;
     size_t     n, times = 0;
     weir_error err;
     str        out;
-    char      *dir = rewrite("mlx-modes", same, NULL);
+    char      *dir = rewrite(fixture, same, NULL);
     (void)snprintf(path, sizeof path, "%s/config.json", dir);
     must(file_read(&text, &n, path, 1 << 20, &err), &err);
     str_init(&out, 1 << 20);
@@ -186,9 +186,10 @@ static char *with_config(const char *from, const char *to)
     return dir;
 }
 
-#define REFUSED_CONFIG(from, to, status, ...) \
+#define REFUSED_CONFIG(from, to, status, ...) REFUSED_WITH("mlx-modes", from, to, status, __VA_ARGS__)
+#define REFUSED_WITH(fixture, from, to, status, ...) \
     do { \
-        char *refused_dir = with_config(from, to); \
+        char *refused_dir = with_config(fixture, from, to); \
         check_refused(refused_dir, status, (const char *const[]){__VA_ARGS__, NULL}); \
         made_remove(refused_dir); \
     } while (0)
@@ -203,16 +204,52 @@ static void test_forms(void **given)
     REFUSED_CONFIG("\"bits\": 5", "\"bits\": 6", WEIR_FORMAT, "layers.0.linear_attn.in_proj_qkv.weight", "[576, 18]",
                    "[576, 15]");
     REFUSED_CONFIG("\"mode\": \"mxfp8\"", "\"mode\": \"affine\"", WEIR_FORMAT, "lm_head.biases");
-    char *plain = rewrite("mlx-modes", same, NULL), *unsaid = with_config("\"bits\": 5", "\"mode\": \"affine\"");
+    char *plain  = rewrite("mlx-modes", same, NULL),
+         *unsaid = with_config("mlx-modes", "\"bits\": 5", "\"mode\": \"affine\"");
     check_same_logits(plain, unsaid);
     made_remove(plain);
     made_remove(unsaid);
+}
+
+/* Trellis codes: shapes along either axis and in pairs of blocks, and the scales' numbers. */
+static void test_trellis(void **given)
+{
+    (void)given;
+    const char   *gate = "layers.0.mlp.gate_proj.weight", *pairs = "layers.0.mlp.down_proj.weight";
+    const reshape turned = {gate, 2, {32, 40}}, flat = {pairs, 2, {40, 48}}, longer = {pairs, 3, {2, 20, 48}};
+    REFUSED("trellis", reshaped, &turned, WEIR_FORMAT, gate, "[40, 32]", "[32, 40]");
+    REFUSED("trellis", reshaped, &longer, WEIR_FORMAT, pairs, "[1, 40, 48]", "[2, 20, 48]");
+    char *plain = rewrite("trellis", same, NULL), *one = rewrite("trellis", reshaped, &flat);
+    check_same_logits(plain, one); /* one pair of blocks: both layouts are the same */
+    made_remove(one);
+    char *unsaid = with_config("trellis", "\"bits\": 3,", ""); /* the shapes tell */
+    check_same_logits(plain, unsaid);
+    made_remove(unsaid);
+    made_remove(plain);
+    const reshape scales = {"layers.1.mlp.up_proj.scales", 2, {1, 40}};
+    REFUSED("trellis", reshaped, &scales, WEIR_FORMAT, "layers.1.mlp.up_proj.scales", "[40]", "[1, 40]");
+    const damage infinite = {"layers.1.mlp.down_proj.scales", 0x7C};
+    REFUSED("trellis", damaged, &infinite, WEIR_FORMAT, "layers.1.mlp.down_proj.scales", "finite", "at 39");
+    REFUSED("trellis", retyped, gate, WEIR_UNSUPPORTED, gate, "U32", "I32");
+    REFUSED_WITH("trellis", "\"bits\": 4,\n      \"group_size\": 256", "\"bits\": 2,\n      \"group_size\": 256",
+                 WEIR_FORMAT, "layers.1.mlp.gate_proj.weight", "[40, 32]", "[40, 64]");
+    REFUSED_WITH("trellis", "\"axis\": 1", "\"axis\": 0", WEIR_FORMAT, "layers.0.mlp.gate_proj",
+                 "output features in whole trellis blocks of 256", "40");
+    REFUSED_WITH("trellis", "\"axis\": 0", "\"axis\": 1", WEIR_FORMAT, "layers.0.mlp.down_proj",
+                 "input features in whole trellis blocks of 256", "40");
+#define DOWN(bits) \
+    "\"bits\": " bits \
+    ",\n      \"group_size\": 256,\n      \"mode\": \"trellis\",\n      \"trellis\": {\n        \"L\": 12,\n        " \
+    "\"code\": \"1mad\",\n        \"axis\": 0"
+    REFUSED_WITH("trellis", DOWN("3"), DOWN("4"), WEIR_FORMAT, "layers.0.mlp.down_proj", "3 bits in pairs of blocks",
+                 "found 4");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_missing), cmocka_unit_test(test_unexpected),
                                        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_groups),  cmocka_unit_test(test_forms)};
+                                       cmocka_unit_test(test_groups),  cmocka_unit_test(test_forms),
+                                       cmocka_unit_test(test_trellis)};
     return cmocka_run_group_tests_name("binding", tests, NULL, NULL);
 }

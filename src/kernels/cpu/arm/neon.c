@@ -366,6 +366,37 @@ INLINE vf vf_e4m3(const uint8_t *p)
     vst1q_s16((int16_t *)half + 8, hi);
     return vf_mul(vf_load_f16(half), vf_set1(256.0f));
 }
+/* Bytes that vf_trellis looks at. */
+#define TRELLIS_READ(bits) ((bits) < 8 ? 16 : 24)
+/* The levels of 16 trellis weights, the last one's state from bit 0 of p on. */
+INLINE vf vf_trellis(const uint8_t *p, const int bits)
+{
+    const uint8x16_t last = vld1q_u8(p), first = bits < 8 ? last : vld1q_u8(p + 8);
+    const uint32x4_t mask = vdupq_n_u32(TRELLIS_STATES - 1), add = vdupq_n_u32(TRELLIS_ADDEND);
+    vf               r;
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        uint32_t at[4];
+        int32_t  by[4];
+        UNROLL for (int l = 0; l < 4; l++)
+        {
+            at[l] = (uint32_t)state_bytes(bits, 4 * i + l);
+            by[l] = -state_shift(bits, 4 * i + l);
+        }
+        const uint8x16_t three = vqtbl1q_u8(i < 2 ? first : last, vreinterpretq_u8_u32(vld1q_u32(at)));
+        const uint32x4_t words = vandq_u32(vshlq_u32(vreinterpretq_u32_u8(three), vld1q_s32(by)), mask);
+        const uint32x4_t x     = vmlaq_n_u32(add, words, TRELLIS_MULTIPLIER);
+        const uint32x4_t sum   = vpaddlq_u16(vpaddlq_u8(vreinterpretq_u8_u32(x)));
+        r.v[i]                 = vcvtq_f32_s32(vsubq_s32(vreinterpretq_s32_u32(sum), vdupq_n_s32(TRELLIS_BYTES_MEAN)));
+    }
+    return r;
+}
+/* To the nearest bfloat16, ties away from zero. */
+INLINE vf vf_near_bf16(vf x)
+{
+    EACH_V(vf, vreinterpretq_f32_u32(
+                   vandq_u32(vaddq_u32(vreinterpretq_u32_f32(x.v[i]), vdupq_n_u32(0x8000)), vdupq_n_u32(0xFFFF0000u))));
+}
 
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"

@@ -6,6 +6,7 @@
 #define KERNELS_CPU_LANES_BLOCKS_H
 
 #include "kernels/cpu/lanes/pieces.h"
+#include "kernels/cpu/lanes/trellis.h"
 
 enum { PIECE_TILE = 4, PIECE_MOST = 4 }; /* most weight rows together, and most rows of x */
 
@@ -78,8 +79,9 @@ typedef void piece_fn(const lin_weight *w, size_t row, size_t n, const float *co
     X(K_AFFINE2) \
     X(K_AFFINE3) \
     X(K_AFFINE5) \
-    X(K_AFFINE6) X(K_MLX_MXFP4) X(K_MLX_MXFP8) X(K_MLX_NVFP4) X(K_Q4_0) X(K_Q4_1) X(K_Q5_0) X(K_Q5_1) X(K_Q8_0) \
-        X(K_Q2_K) X(K_Q3_K) X(K_Q4_K) X(K_Q5_K) X(K_Q6_K) X(K_IQ4_NL) X(K_IQ4_XS) X(K_MXFP4)
+    X(K_AFFINE6) \
+    X(K_MLX_MXFP4) X(K_MLX_MXFP8) X(K_MLX_NVFP4) X(K_Q4_0) X(K_Q4_1) X(K_Q5_0) X(K_Q5_1) X(K_Q8_0) X(K_Q2_K) X(K_Q3_K) \
+        X(K_Q4_K) X(K_Q5_K) X(K_Q6_K) X(K_IQ4_NL) X(K_IQ4_XS) X(K_MXFP4)
 
 #define PIECE_KERNELS(format) PIECE_ALL(PIECE_KERNEL, format)
 PIECE_FORMATS(PIECE_KERNELS)
@@ -97,10 +99,17 @@ static piece_fn *piece_function(k_format format, unsigned m)
 /* More rows of x go in halves: functions for each number of them would take minutes to compile. */
 static void block_dot(const lin_weight *w, size_t row0, size_t n, const float *const *x, unsigned m, float *const *y)
 {
+    if (w->format == K_TRELLIS_ACROSS) {
+        across_dot(w, row0, n, x, m, y);
+        return;
+    }
     const unsigned size = m <= PIECE_MOST ? m : (m + 1) / 2;
     for (unsigned j = 0; j < m; j += size) {
         const unsigned some = m - j < size ? m - j : size;
-        piece_function(w->format, some)(w, row0, n, x + j, y + j);
+        if (w->format == K_TRELLIS)
+            trellis_dot(w, row0, n, x + j, some, y + j);
+        else
+            piece_function(w->format, some)(w, row0, n, x + j, y + j);
     }
 }
 
@@ -135,14 +144,27 @@ typedef void panel_fn(const lin_weight *w, size_t row, float *panel);
     }
 PIECE_FORMATS(PANEL_KERNEL)
 
-static void block_expand(const lin_weight *w, size_t row0, size_t n, float *panel)
+static panel_fn *panel_function(k_format format)
 {
 #define PANEL_ENTRY(format) [format]     = panel_##format,
-    static panel_fn *const fn[K_FORMATS] = {PIECE_FORMATS(PANEL_ENTRY)};
+    static panel_fn *const fn[K_FORMATS] = {PIECE_FORMATS(PANEL_ENTRY)[K_TRELLIS] = trellis_panel};
 #undef PANEL_ENTRY
-    const lin_layout lo = lin_layout_of(w->format, w->group, w->cols);
-    if (n < PANEL_ROWS) memset(panel, 0, lin_panel_floats(&lo) * sizeof *panel);
-    for (size_t r = 0; r < n; r++) fn[w->format](w, row0 + r, panel + r * LANES);
+    return fn[format];
+}
+
+static void block_expand(const lin_weight *w, size_t row0, size_t n, float *panels)
+{
+    if (w->format == K_TRELLIS_ACROSS) {
+        across_expand(w, row0, n, panels);
+        return;
+    }
+    const lin_layout lo   = lin_layout_of(w->format, w->group, w->cols);
+    const size_t     size = lin_panel_floats(&lo);
+    for (size_t r = 0; r < n; r++) {
+        float *panel = panels + r / PANEL_ROWS * size;
+        if (r % PANEL_ROWS == 0 && n - r < PANEL_ROWS) memset(panel, 0, size * sizeof *panel);
+        panel_function(w->format)(w, row0 + r, panel + r % PANEL_ROWS * LANES);
+    }
 }
 
 INLINE void lanes_blocks(cpu_isa *t)

@@ -18,4 +18,20 @@ INLINE int code_shift(const int bits, const int l)
     return l * bits % 8;
 }
 
+/* The states of 16 trellis weights, those of the last one first: lane l's 12 bits begin at bit
+ * (15 - l) * bits and end at most two bytes further on.  Of 8 bits a look holds eight lanes. */
+INLINE int state_bit(const int bits, const int l)
+{
+    return (15 - (bits < 8 ? l : l | 8)) * bits;
+}
+INLINE int state_shift(const int bits, const int l)
+{
+    return state_bit(bits, l) % 8;
+}
+INLINE int state_bytes(const int bits, const int l)
+{
+    const unsigned at = (unsigned)state_bit(bits, l) / 8, third = state_shift(bits, l) > 4 ? at + 2 : 0x80;
+    return (int)(0x80000000u | third << 16 | (at + 1) << 8 | at);
+}
+
 #endif

@@ -1,5 +1,5 @@
 /* kernels/cpu/scalar/blocks.c - dot products over formats that are decoded to floats,
- * GGML's block types and MLX's groups, in plain C: the dense order of
+ * GGML's block types, MLX's groups and trellis codes, in plain C: the dense order of
  * linear_layout.h over decoded weights. */
 #include "kernels/cpu/decode.h"
 #include "kernels/cpu/scalar/scalar.h"
@@ -29,16 +29,18 @@ static void dot(const lin_weight *w, size_t row0, size_t n_rows, const float *co
         for (size_t r = 0; r < n_rows; r++) dot_row(w, row0 + r, x[j], &y[j][r]);
 }
 
-static void expand(const lin_weight *w, size_t row0, size_t n, float *panel)
+static void expand(const lin_weight *w, size_t row0, size_t n, float *panels)
 {
-    const lin_layout lo = lin_layout_of(w->format, w->group, w->cols);
-    memset(panel, 0, lin_panel_floats(&lo) * sizeof *panel);
+    const lin_layout lo   = lin_layout_of(w->format, w->group, w->cols);
+    const size_t     size = lin_panel_floats(&lo);
+    memset(panels, 0, (n + PANEL_ROWS - 1) / PANEL_ROWS * size * sizeof *panels);
     for (size_t r = 0; r < n; r++)
         for (size_t at = 0; at < w->cols; at += DECODE_PIECE) {
             float        q[DECODE_PIECE];
             const size_t piece = piece_of(w, at);
             weight_decode(w, row0 + r, at, piece, q);
-            for (size_t i = 0; i < piece; i++) panel[((at + i) / LANES * PANEL_ROWS + r) * LANES + i % LANES] = q[i];
+            float *panel = panels + r / PANEL_ROWS * size + r % PANEL_ROWS * LANES;
+            for (size_t i = 0; i < piece; i++) panel[(at + i) / LANES * PANEL_ROWS * LANES + i % LANES] = q[i];
         }
 }
 

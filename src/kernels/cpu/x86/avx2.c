@@ -407,6 +407,52 @@ INLINE vf vf_e4m3(const uint8_t *p)
     const vf x = {_mm256_cvtph_ps(_mm256_castsi256_si128(bits)), _mm256_cvtph_ps(_mm256_extracti128_si256(bits, 1))};
     return vf_mul(x, vf_set1(256.0f));
 }
+/* Bytes that vf_trellis looks at. */
+#define TRELLIS_READ(bits) ((bits) <= 2 ? (bits) + 4 : (bits) < 8 ? (bits) + 8 : 24)
+/* The states of 8 trellis weights, the last one from bit 0 of p on. */
+INLINE __m256i half_states(const uint8_t *p, const int bits)
+{
+#define LAST_LANES(f) \
+    _mm256_setr_epi32(f(bits, 8), f(bits, 9), f(bits, 10), f(bits, 11), f(bits, 12), f(bits, 13), f(bits, 14), \
+                      f(bits, 15))
+    __m256i   words;
+    int       four;
+    long long eight;
+    if (bits <= 2) {
+        memcpy(&four, p, sizeof four);
+        words = _mm256_srlv_epi32(_mm256_set1_epi32(four), LAST_LANES(state_bit));
+    } else {
+        memcpy(&eight, p, sizeof eight);
+        words = bits < 8 ? _mm256_set1_epi64x(eight) : _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)p));
+        words = _mm256_shuffle_epi8(words, LAST_LANES(state_bytes));
+        if (bits < 8) words = _mm256_srlv_epi32(words, LAST_LANES(state_shift));
+    }
+    return _mm256_and_si256(words, _mm256_set1_epi32(TRELLIS_STATES - 1));
+#undef LAST_LANES
+}
+INLINE __m256 half_levels(__m256i states)
+{
+    const __m256i x   = _mm256_add_epi32(_mm256_mullo_epi32(states, _mm256_set1_epi32(TRELLIS_MULTIPLIER)),
+                                         _mm256_set1_epi32(TRELLIS_ADDEND));
+    const __m256i two = _mm256_maddubs_epi16(x, _mm256_set1_epi8(1));
+    const __m256i sum = _mm256_madd_epi16(two, _mm256_set1_epi16(1));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(sum, _mm256_set1_epi32(TRELLIS_BYTES_MEAN)));
+}
+/* The levels of 16 trellis weights, the last one's state from bit 0 of p on. */
+INLINE vf vf_trellis(const uint8_t *p, const int bits)
+{
+    return (vf){half_levels(half_states(p + bits, bits)), half_levels(half_states(p, bits))};
+}
+INLINE __m256 half_bf16(__m256 x)
+{
+    const __m256i u = _mm256_add_epi32(_mm256_castps_si256(x), _mm256_set1_epi32(0x8000));
+    return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xFFFF0000u)));
+}
+/* To the nearest bfloat16, ties away from zero. */
+INLINE vf vf_near_bf16(vf x)
+{
+    return (vf){half_bf16(x.lo), half_bf16(x.hi)};
+}
 
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"

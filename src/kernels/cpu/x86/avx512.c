@@ -374,6 +374,29 @@ INLINE vc vc_nibbles(const uint8_t *p)
         _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
     return _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
 }
+/* Bytes that vf_trellis looks at. */
+#define TRELLIS_READ(bits) ((bits) < 8 ? 16 : 24)
+/* The levels of 16 trellis weights, the last one's state from bit 0 of p on. */
+INLINE vf vf_trellis(const uint8_t *p, const int bits)
+{
+    const __m128i last  = _mm_loadu_si128((const void *)p);
+    vi            words = _mm512_broadcast_i32x4(last);
+    if (bits == 8) /* eight lanes' states take nine bytes */
+        words = _mm512_inserti64x4(words, _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(p + 8))), 0);
+    words        = _mm512_shuffle_epi8(words, ALL_LANES(state_bytes, bits));
+    words        = _mm512_srlv_epi32(words, ALL_LANES(state_shift, bits));
+    words        = _mm512_and_si512(words, _mm512_set1_epi32(TRELLIS_STATES - 1));
+    const vi x   = _mm512_add_epi32(_mm512_mullo_epi32(words, _mm512_set1_epi32(TRELLIS_MULTIPLIER)),
+                                    _mm512_set1_epi32(TRELLIS_ADDEND));
+    const vi sum = _mm512_madd_epi16(_mm512_maddubs_epi16(x, _mm512_set1_epi8(1)), _mm512_set1_epi16(1));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(TRELLIS_BYTES_MEAN)));
+}
+/* To the nearest bfloat16, ties away from zero. */
+INLINE vf vf_near_bf16(vf x)
+{
+    const vi u = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+    return _mm512_castsi512_ps(_mm512_and_si512(u, _mm512_set1_epi32((int)0xFFFF0000u)));
+}
 
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/blocks.h"
