@@ -1,0 +1,57 @@
+/* quant/trellis_encode.h - packed trellis weights, encoding.
+ *
+ * A row of numbers has one scale, S in half precision, and comes in blocks of
+ * 256.  Number t of a block stands for S * code(s[t]), where s[t] are states of
+ * 12 bits: the lower bits of one are the upper bits of the next, and the last
+ * goes on into the first.  So `bits` of each are stored, and whatever they are
+ * is a walk through the states; encoding finds the walk that is nearest.
+ *
+ * QTIP (Tseng and others, 2024) with its code 1MAD, as mlx-bun stores it. */
+#ifndef QUANT_TRELLIS_ENCODE_H
+#define QUANT_TRELLIS_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TRELLIS_ENCODE_STATE_BITS = 12, TRELLIS_ENCODE_BLOCK = 256 };
+
+/* Any of the widths that are made? */
+static inline bool trellis_encode_is(uint32_t bits)
+{
+    return bits >= 2 && bits <= 4;
+}
+
+/* code[s] of every state s, 4096 of them. */
+void trellis_encode_code(float *code);
+
+/* What the encoder reads all the time, for one width; 48 KiB. */
+typedef struct trellis_encode_tables {
+    uint32_t bits;
+    bool     wide;     /* use registers of 256 bits */
+    double   per_size; /* 1 / sqrt(mean of code^2) */
+    float    of_state[1 << TRELLIS_ENCODE_STATE_BITS];
+    /* code and code^2 in the order of the steps */
+    float code[1 << TRELLIS_ENCODE_STATE_BITS], square[1 << TRELLIS_ENCODE_STATE_BITS];
+} trellis_encode_tables;
+
+/* `wide` is for tests, and simd_wide() otherwise: the result is the same. */
+void trellis_encode_prepare(trellis_encode_tables *t, uint32_t bits, bool wide);
+
+/* *scale becomes the scale of the n numbers of a row, as half precision bits,
+ * and x what is left for the blocks: x / S.  A row whose scale is 0 in half
+ * precision stays as it is and is 0 when decoded.  False when a number is not
+ * finite, or the scale too large for half precision. */
+bool trellis_encode_scale(uint16_t *scale, float *x, size_t n, const trellis_encode_tables *t);
+
+/* Floats of `work` that each thread needs for trellis_encode_block. */
+static inline size_t trellis_encode_work(uint32_t bits)
+{
+    return (size_t)TRELLIS_ENCODE_BLOCK << (TRELLIS_ENCODE_STATE_BITS - bits);
+}
+
+/* The 32 * bits bytes of a block for its 256 finite numbers, already divided by
+ * the scale. */
+void trellis_encode_block(uint8_t *out, const float *x, const trellis_encode_tables *t, float *work);
+
+#endif
