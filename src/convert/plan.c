@@ -94,9 +94,10 @@ static weir_status add_whole(planner *b, const checkpoint_tensor *t, plan_kind k
  * rule that says so, one whose size is not whole blocks becomes affine. */
 static weir_status choose_trellis(plan_item *i, recipe_choice *c, const checkpoint_tensor *t, weir_error *err)
 {
-    const bool known = recipe_is_dense_mlp(i->module);
-    i->axis          = ends_in(i->module, ".down_proj") ? 0 : 1;
-    if (known && i->mats == 1 && plan_coded_cols(i) % TRELLIS_ENCODE_BLOCK == 0) {
+    const bool known    = recipe_is_dense_mlp(i->module);
+    i->axis             = ends_in(i->module, ".down_proj") ? 0 : 1;
+    const uint64_t cols = plan_coded_cols(i);
+    if (known && i->mats == 1 && cols > 0 && cols % TRELLIS_ENCODE_BLOCK == 0) {
         i->kind       = PLAN_TRELLIS;
         i->group      = TRELLIS_ENCODE_BLOCK;
         i->scale_type = DTYPE_F16;
@@ -112,8 +113,7 @@ static weir_status choose_trellis(plan_item *i, recipe_choice *c, const checkpoi
                            "mlp.down_proj, found %s",
                            t->file, t->raw_name, i->module);
     return status_fail(err, WEIR_INVALID, "%s: %s: format trellis: expected a multiple of %d %s, found %" PRIu64,
-                       t->file, t->raw_name, TRELLIS_ENCODE_BLOCK, i->axis == 1 ? "columns" : "rows",
-                       plan_coded_cols(i));
+                       t->file, t->raw_name, TRELLIS_ENCODE_BLOCK, i->axis == 1 ? "columns" : "rows", cols);
 }
 
 /* `mats` matrices of `rows` rows as the module `name`; the caller fills in where they are. */

@@ -296,6 +296,32 @@ static void what_is_refused(void **unused)
     made_remove(dir);
 }
 
+static void without_columns(made_tensors *out, const checkpoint_tensor *t, const void *user)
+{
+    const uint64_t none[] = {INNER, 0};
+    (void)user;
+    if (strcmp(t->name, "layers.0.mlp.up_proj.weight") == 0)
+        emit(out, t->raw_name, t, 2, none, t->data, 0);
+    else if (strstr(t->name, ".mlp.") == NULL) /* the others take time */
+        emit_same(out, t);
+}
+
+static void a_matrix_of_nothing(void **unused)
+{
+    (void)unused;
+    safetensors f;
+    char       *odd  = rewrite("tiny-dense", without_columns, NULL);
+    char       *dir  = quantized(odd, (weir_quantize_options){.bits = 3, .group = 64, .format = "trellis"}, 0);
+    char       *path = path_join(dir, "model.safetensors");
+    golden_open(&f, path);
+    const safetensors_tensor *w = tensor_of(&f, "layers.0.mlp.up_proj", ".weight");
+    assert_true(w != NULL && w->type == DTYPE_BF16 && w->shape[1] == 0);
+    safetensors_close(&f);
+    mem_free(path);
+    made_remove(dir);
+    made_remove(odd);
+}
+
 /* Where it has no place, the format changes nothing. */
 static void models_without_a_place(void **unused)
 {
@@ -349,6 +375,7 @@ int main(void)
         cmocka_unit_test(rows_and_columns),          cmocka_unit_test(matrices_are_the_sources),
         cmocka_unit_test(threads_and_interruptions), cmocka_unit_test(what_is_refused),
         cmocka_unit_test(models_without_a_place),    cmocka_unit_test(what_is_told),
+        cmocka_unit_test(a_matrix_of_nothing),
     };
     return cmocka_run_group_tests_name("quantize_trellis", tests, NULL, NULL);
 }
