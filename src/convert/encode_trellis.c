@@ -118,10 +118,9 @@ static void encode_blocks(void *arg, uint32_t thread, uint32_t n_threads)
     trellis_coder *c    = j->c;
     const uint32_t bits = j->i->bits;
     size_t         begin, end;
-    pool_cut(j->n * (plan_coded_cols(j->i) / BLOCK), 1, thread, n_threads, &begin, &end);
-    for (size_t b = begin; b < end; b++)
-        trellis_encode_block(c->blocks + b * (BLOCK / 8 * bits), c->x + b * BLOCK, c->of_bits[bits],
-                             c->work + thread * c->work_floats);
+    pool_cut(j->n * (plan_coded_cols(j->i) / BLOCK), 2, thread, n_threads, &begin, &end);
+    trellis_encode_blocks(c->blocks + begin * (BLOCK / 8 * bits), c->x + begin * BLOCK, end - begin, c->of_bits[bits],
+                          c->work + thread * c->work_floats);
 }
 
 bool trellis_coder_rows(trellis_coder *c, const plan_item *i, uint64_t first, uint64_t n, pool *threads)

@@ -14,7 +14,7 @@
  * of every t is kept, and the way back repeats the comparison where it comes along.
  * Of equal sums the largest state wins.  That is five operations a state and step:
  * two passes of 4096 states make 41 thousand for each weight, or 5 thousand in
- * registers of eight floats.
+ * registers of eight floats.  Two blocks go together, for each load of the code.
  *
  * A walk must end where it began.  Trying all 2^(12-bits) beginnings would be exact;
  * instead a first pass over the block turned by half, without that condition, tells
@@ -112,7 +112,8 @@ static uint32_t state_before(const trellis_encode_tables *t, const float *best, 
     return best_of(t, best, twice, h, STATES >> t->bits);
 }
 
-static void run(float *best, const float *x, const trellis_encode_tables *t)
+/* Fills both histories from their first rows. */
+static void run(float *best, const float *const *x, const trellis_encode_tables *t)
 {
     if (t->wide)
         wide_steps(best, x, t);
@@ -120,35 +121,59 @@ static void run(float *best, const float *x, const trellis_encode_tables *t)
         narrow_steps(best, x, t);
 }
 
-/* The upper bits of the first state, found as those of a state in the middle of
- * the block that is turned by half. */
-static uint32_t find_overlap(const float *x, const trellis_encode_tables *t, float *best)
+/* Floats of one block's history: best[h] of every step. */
+static size_t history(const trellis_encode_tables *t)
 {
-    enum { HALF = BLOCK / 2 };
-    const size_t n = STATES >> t->bits;
-    float        turned[BLOCK];
-    memcpy(turned, x + HALF, HALF * sizeof *x);
-    memcpy(turned + HALF, x, HALF * sizeof *x);
-    for (size_t h = 0; h < n; h++) best[h] = 0.0f;
-    run(best, turned, t);
-    uint32_t s = best_of(t, best + (BLOCK - 1) * n, 2.0f * turned[BLOCK - 1], 0, 1);
-    for (size_t i = BLOCK - 1; i-- > HALF;) s = state_before(t, best + i * n, 2.0f * turned[i], s >> t->bits);
-    return s >> t->bits;
+    return (size_t)BLOCK * (size_t)(STATES >> t->bits);
 }
 
-void trellis_encode_block(uint8_t *out, const float *x, const trellis_encode_tables *t, float *work)
+/* The upper bits of the first states, found as those of states in the middle of
+ * the blocks that are turned by half. */
+static void find_overlaps(uint32_t *overlap, const float *const *x, const trellis_encode_tables *t, float *best)
 {
-    const size_t   n       = STATES >> t->bits;
-    const uint32_t overlap = find_overlap(x, t, work);
-    for (size_t h = 0; h < n; h++) work[h] = h == overlap ? 0.0f : -INFINITY;
-    run(work, x, t);
-    /* Back from the last state, whose bits come first. */
-    uint64_t word = 0;
-    uint32_t used = 0, h = overlap;
+    enum { HALF = BLOCK / 2 };
+    const size_t       n = STATES >> t->bits;
+    float              turned[2][BLOCK];
+    const float *const both[] = {turned[0], turned[1]};
+    for (size_t w = 0; w < 2; w++) {
+        memcpy(turned[w], x[w] + HALF, HALF * sizeof *x[w]);
+        memcpy(turned[w] + HALF, x[w], HALF * sizeof *x[w]);
+        for (size_t h = 0; h < n; h++) best[w * history(t) + h] = 0.0f;
+    }
+    run(best, both, t);
+    for (size_t w = 0; w < 2; w++) {
+        const float *row = best + w * history(t);
+        uint32_t     s   = best_of(t, row + (BLOCK - 1) * n, 2.0f * turned[w][BLOCK - 1], 0, 1);
+        for (size_t i = BLOCK - 1; i-- > HALF;) s = state_before(t, row + i * n, 2.0f * turned[w][i], s >> t->bits);
+        overlap[w] = s >> t->bits;
+    }
+}
+
+/* Back from the last state, whose bits come first. */
+static void put_block(uint8_t *out, const float *x, const trellis_encode_tables *t, const float *best, uint32_t overlap)
+{
+    const size_t n    = STATES >> t->bits;
+    uint64_t     word = 0;
+    uint32_t     used = 0, h = overlap;
     for (size_t i = BLOCK; i-- > 0;) {
-        const uint32_t s = state_before(t, work + i * n, 2.0f * x[i], h);
+        const uint32_t s = state_before(t, best + i * n, 2.0f * x[i], h);
         word |= (uint64_t)(s & ((1u << t->bits) - 1u)) << used;
         h = s >> t->bits;
         for (used += t->bits; used >= 8; used -= 8, word >>= 8) *out++ = (uint8_t)word;
+    }
+}
+
+void trellis_encode_blocks(uint8_t *out, const float *x, size_t n, const trellis_encode_tables *t, float *work)
+{
+    const size_t rows = STATES >> t->bits, bytes = BLOCK / 8 * t->bits;
+    for (size_t b = 0; b < n; b += 2) {
+        const float *const first = x + b * BLOCK, *const both[] = {first, b + 1 < n ? first + BLOCK : first};
+        uint32_t overlap[2];
+        find_overlaps(overlap, both, t, work);
+        for (size_t w = 0; w < 2; w++)
+            for (size_t h = 0; h < rows; h++) work[w * history(t) + h] = h == overlap[w] ? 0.0f : -INFINITY;
+        run(work, both, t);
+        for (size_t w = 0; w < 2 && b + w < n; w++)
+            put_block(out + (b + w) * bytes, both[w], t, work + w * history(t), overlap[w]);
     }
 }

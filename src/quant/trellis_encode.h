@@ -44,14 +44,15 @@ void trellis_encode_prepare(trellis_encode_tables *t, uint32_t bits, bool wide);
  * finite, or the scale too large for half precision. */
 bool trellis_encode_scale(uint16_t *scale, float *x, size_t n, const trellis_encode_tables *t);
 
-/* Floats of `work` that each thread needs for trellis_encode_block. */
+/* Floats of `work` that each thread needs for trellis_encode_blocks: 2 MiB with 2 bits. */
 static inline size_t trellis_encode_work(uint32_t bits)
 {
-    return (size_t)TRELLIS_ENCODE_BLOCK << (TRELLIS_ENCODE_STATE_BITS - bits);
+    return (size_t)2 * TRELLIS_ENCODE_BLOCK << (TRELLIS_ENCODE_STATE_BITS - bits);
 }
 
-/* The 32 * bits bytes of a block for its 256 finite numbers, already divided by
- * the scale. */
-void trellis_encode_block(uint8_t *out, const float *x, const trellis_encode_tables *t, float *work);
+/* n blocks of 32 * bits bytes for 256 finite numbers each, already divided by
+ * the scale.  A block depends on its own numbers alone; two at a time are made
+ * faster than one. */
+void trellis_encode_blocks(uint8_t *out, const float *x, size_t n, const trellis_encode_tables *t, float *work);
 
 #endif

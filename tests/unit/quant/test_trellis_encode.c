@@ -29,9 +29,9 @@ static uint32_t state_at(const uint8_t *block, uint32_t bits, size_t t)
 /* Encodes, and checks that states go over into each other, also around the end. */
 static void encode(uint8_t *out, const float *x, const trellis_encode_tables *t)
 {
-    static float work[BLOCK * 1024];
+    static float work[2 * BLOCK * 1024];
     assert_true(trellis_encode_work(t->bits) <= sizeof work / sizeof *work);
-    trellis_encode_block(out, x, t, work);
+    trellis_encode_blocks(out, x, 1, t, work);
     for (size_t i = 0; i < BLOCK; i++) {
         const uint32_t s = state_at(out, t->bits, i), next = state_at(out, t->bits, (i + 1) % BLOCK);
         assert_int_equal(next >> t->bits, s % (uint32_t)(STATES >> t->bits));
