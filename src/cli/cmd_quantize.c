@@ -20,8 +20,9 @@ static const arg_option quantize_options[] = {
     {"--group", NULL, ARG_U32, offsetof(options, group), 0, "N", 32, 128,
      "weights that share a scale: 32, 64 or 128 (default: 64)"},
     {"--format", NULL, ARG_CHOICE, offsetof(options, format), 0, "affine|trellis", 0, 0,
-     "of the MLPs of dense layers (default: affine); trellis, with 2, 3\nor 4 bits, has a smaller error and takes "
-     "long"},
+     "of the MLPs of dense layers (default: affine); trellis, with 2, 3\n"
+     "or 4 bits, has a smaller error, takes long, and mlx-lm does not\n"
+     "open it"},
     {"--recipe", NULL, ARG_STRING, offsetof(options, recipe), 0, "FILE", 0, 0,
      "JSON rules for modules, which go before the default:\n"
      "[{\"pattern\": \"layers.*.mlp.*\", \"bits\": 3, \"group\": 32}]"},

@@ -176,6 +176,28 @@ static void errors_of_normal_numbers(void **state)
     }
 }
 
+/* Two go together where there are two. */
+static void blocks_do_not_depend_on_each_other(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    static float work[2 * BLOCK * 1024], x[N * BLOCK];
+    normal_numbers(x, N * BLOCK);
+    for (uint32_t bits = 2; bits <= 4; bits++)
+        for (int wide = 0; wide <= (int)simd_wide(); wide++) {
+            trellis_encode_tables t;
+            uint8_t               all[N * MAX_BYTES + 1], alone[MAX_BYTES];
+            trellis_encode_prepare(&t, bits, wide);
+            memset(all, 0xA5, sizeof all);
+            trellis_encode_blocks(all, x, N, &t, work);
+            for (size_t b = 0; b < N; b++) {
+                encode(alone, x + b * BLOCK, &t);
+                assert_memory_equal(all + b * 32 * bits, alone, 32 * bits);
+            }
+            assert_int_equal(all[N * 32 * bits], 0xA5); /* and nothing behind the last */
+        }
+}
+
 /* A walk through the trellis is found again. */
 static void walks_are_met_exactly(void **state)
 {
@@ -198,7 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_the_code),    cmocka_unit_test(the_bytes_of_an_independent_encoder),
         cmocka_unit_test(scales_of_rows),        cmocka_unit_test(errors_of_normal_numbers),
-        cmocka_unit_test(walks_are_met_exactly),
+        cmocka_unit_test(walks_are_met_exactly), cmocka_unit_test(blocks_do_not_depend_on_each_other),
     };
     return cmocka_run_group_tests_name("trellis_encode", tests, NULL, NULL);
 }
