@@ -3,6 +3,7 @@
 #define CONVERT_ENCODE_H
 
 #include "base/pool.h"
+#include "convert/encode_trellis.h"
 #include "convert/plan.h"
 
 /* Called with the source's bytes done since the last call; false stops. */
@@ -16,6 +17,7 @@ typedef struct encoder {
     size_t              row_floats; /* of each thread's part of `row` */
     float              *row;
     uint8_t            *codes, *scales, *biases;
+    trellis_coder       trellis;
 } encoder;
 
 /* Memory for every item of the plan. */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "convert/plan_parts.h"
 #include "quant/dense.h"
+#include "quant/trellis_encode.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,6 +90,32 @@ static weir_status add_whole(planner *b, const checkpoint_tensor *t, plan_kind k
 
 /* ---- modules ---- */
 
+/* Makes the module a trellis one, coded along the residual stream.  Without a
+ * rule that says so, one whose size is not whole blocks becomes affine. */
+static weir_status choose_trellis(plan_item *i, recipe_choice *c, const checkpoint_tensor *t, weir_error *err)
+{
+    const bool known    = recipe_is_dense_mlp(i->module);
+    i->axis             = ends_in(i->module, ".down_proj") ? 0 : 1;
+    const uint64_t cols = plan_coded_cols(i);
+    if (known && i->mats == 1 && cols > 0 && cols % TRELLIS_BLOCK == 0) {
+        i->kind       = PLAN_TRELLIS;
+        i->group      = TRELLIS_BLOCK;
+        i->scale_type = DTYPE_F16;
+        return WEIR_OK;
+    }
+    if (!c->named) {
+        *c = recipe_as_affine(*c, i->cols);
+        return WEIR_OK;
+    }
+    if (!known)
+        return status_fail(err, WEIR_INVALID,
+                           "%s: %s: format trellis: expected a dense layer's mlp.gate_proj, mlp.up_proj or "
+                           "mlp.down_proj, found %s",
+                           t->file, t->raw_name, i->module);
+    return status_fail(err, WEIR_INVALID, "%s: %s: format trellis: expected a multiple of %d %s, found %" PRIu64,
+                       t->file, t->raw_name, TRELLIS_BLOCK, i->axis == 1 ? "columns" : "rows", cols);
+}
+
 /* `mats` matrices of `rows` rows as the module `name`; the caller fills in where they are. */
 static weir_status add_module(planner *b, const checkpoint_tensor *t, const char *name, uint64_t mats, uint64_t rows,
                               uint64_t cols, plan_item **out, weir_error *err)
@@ -98,15 +125,17 @@ static weir_status add_module(planner *b, const checkpoint_tensor *t, const char
     if (!dense_is(t->type))
         return status_fail(err, WEIR_UNSUPPORTED, "%s: %s: dtype: expected F32, F16 or BF16, found %s", t->file,
                            t->raw_name, t->type_name);
-    const recipe_choice c = recipe_choose(b->r->recipe, module, cols);
-    plan_item          *i = *out = add(b, t, mats, full_name(buf, t->part, name));
+    recipe_choice c = recipe_choose(b->r->recipe, module, cols);
+    plan_item    *i = *out = add(b, t, mats, full_name(buf, t->part, name));
     if (i == NULL || (i->module = mem_strdup(module)) == NULL) return out_of_memory(err);
-    i->bits       = c.bits;
-    i->group      = c.group;
     i->rows       = rows;
     i->cols       = cols;
     i->rank       = t->rank;
     i->scale_type = b->r->scale_type != DTYPE_COUNT ? b->r->scale_type : t->type;
+    if (c.format == RECIPE_TRELLIS) TRY(choose_trellis(i, &c, t, err));
+    i->bits = c.bits;
+    if (i->kind == PLAN_TRELLIS) return WEIR_OK;
+    i->group = c.group;
     if (c.bits != RECIPE_KEEP) {
         i->kind = PLAN_AFFINE;
         return WEIR_OK;

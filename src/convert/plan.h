@@ -11,9 +11,10 @@
 #include "convert/recipe.h"
 
 typedef enum plan_kind {
-    PLAN_COPY,  /* bytes as they are */
-    PLAN_GAIN,  /* f32(stored) + 1, as F32 */
-    PLAN_AFFINE /* codes, scales, biases */
+    PLAN_COPY,   /* bytes as they are */
+    PLAN_GAIN,   /* f32(stored) + 1, as F32 */
+    PLAN_AFFINE, /* codes, scales, biases */
+    PLAN_TRELLIS /* blocks, a scale for each row */
 } plan_kind;
 
 /* One tensor, or one quantised module, made of `mats` matrices [rows, cols]
@@ -21,7 +22,7 @@ typedef enum plan_kind {
 typedef struct plan_item {
     plan_kind       kind;
     char           *module; /* for recipes and people: "layers.0.mlp.up_proj"; NULL: no module */
-    char           *name;   /* in the output, of the tensor or (affine) of the module; both owned */
+    char           *name;   /* in the output, of the tensor or (quantised) of the module; both owned */
     const char     *source; /* the tensor's name there, for messages */
     dtype           type;   /* of the source */
     uint32_t        rank;
@@ -29,8 +30,9 @@ typedef struct plan_item {
     uint64_t        mats, rows, cols;
     const uint8_t **mat; /* [mats]; owned */
     uint32_t        bits, group;
+    uint32_t        axis;       /* trellis: 1: rows are coded, 0: columns, which are the rows of the output */
     dtype           scale_type; /* affine: source numbers are rounded to it first, as MLX does */
-    size_t          spec;       /* its first tensor in the file's list; affine has three */
+    size_t          spec;       /* its first tensor in the file's list; affine has three, trellis two */
 } plan_item;
 
 typedef enum plan_class { PLAN_MODEL, PLAN_MTP, PLAN_VISION, PLAN_CLASSES } plan_class;
@@ -67,5 +69,15 @@ void        plan_close(plan *p); /* all zero is allowed */
 
 /* Bytes of an item in the source. */
 uint64_t plan_item_bytes(const plan_item *i);
+
+/* Rows and columns of a trellis item as the output has them. */
+static inline uint64_t plan_coded_rows(const plan_item *i)
+{
+    return i->axis == 1 ? i->rows : i->cols;
+}
+static inline uint64_t plan_coded_cols(const plan_item *i)
+{
+    return i->axis == 1 ? i->cols : i->rows;
+}
 
 #endif

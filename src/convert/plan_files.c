@@ -15,6 +15,7 @@ static uint64_t output_bytes(const plan_item *i)
     const uint64_t n = i->mats * i->rows * i->cols;
     if (i->kind == PLAN_COPY) return n * dtype_table[i->type].bytes;
     if (i->kind == PLAN_GAIN) return n * sizeof(float);
+    if (i->kind == PLAN_TRELLIS) return n / 8 * i->bits + plan_coded_rows(i) * dtype_table[i->scale_type].bytes;
     return n / 8 * i->bits + n / i->group * 2 * dtype_table[i->scale_type].bytes;
 }
 
@@ -33,12 +34,24 @@ static weir_status add_spec(plan_file *f, const plan_item *i, const char *tail, 
     return WEIR_OK;
 }
 
+/* The output's rows and columns, and one scale a row. */
+static weir_status add_trellis_specs(plan_file *f, const plan_item *i, weir_error *err)
+{
+    const uint64_t rows  = plan_coded_rows(i);
+    plan_item      coded = *i;
+    coded.shape[0]       = rows;
+    TRY(add_spec(f, &coded, ".weight", DTYPE_U32, plan_coded_cols(i) / 32 * i->bits, err));
+    coded.rank = 1;
+    return add_spec(f, &coded, ".scales", i->scale_type, rows, err);
+}
+
 static weir_status add_specs(plan_file *f, plan_item *i, weir_error *err)
 {
     const uint64_t last = i->rank > 0 ? i->shape[i->rank - 1] : 0;
     i->spec             = f->n_specs;
     if (i->kind == PLAN_COPY) return add_spec(f, i, "", i->type, last, err);
     if (i->kind == PLAN_GAIN) return add_spec(f, i, "", DTYPE_F32, last, err);
+    if (i->kind == PLAN_TRELLIS) return add_trellis_specs(f, i, err);
     TRY(add_spec(f, i, ".weight", DTYPE_U32, i->cols / 32 * i->bits, err));
     TRY(add_spec(f, i, ".scales", i->scale_type, i->cols / i->group, err));
     return add_spec(f, i, ".biases", i->scale_type, i->cols / i->group, err);

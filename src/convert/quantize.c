@@ -7,6 +7,7 @@
 #include "convert/side_files.h"
 #include "convert/target.h"
 #include "quant/affine.h"
+#include "quant/trellis_encode.h"
 
 #include <string.h>
 
@@ -34,12 +35,22 @@ static bool on_bytes(void *user, uint64_t bytes)
 
 /* ---- before anything is written ---- */
 
+static bool is_trellis(const weir_quantize_options *o)
+{
+    return o->format != NULL && strcmp(o->format, "trellis") == 0;
+}
+
 static weir_status check_options(const char *source, const weir_quantize_options *o, weir_error *err)
 {
     if (!affine_is(o->bits, 32))
         return status_fail(err, WEIR_INVALID, "quantize: bits: expected 2, 3, 4, 5, 6 or 8, found %u", o->bits);
     if (!affine_is(4, o->group))
         return status_fail(err, WEIR_INVALID, "quantize: group: expected 32, 64 or 128, found %u", o->group);
+    if (!is_trellis(o) && o->format != NULL && strcmp(o->format, "affine") != 0)
+        return status_fail(err, WEIR_INVALID, "quantize: format: expected affine or trellis, found %s", o->format);
+    if (is_trellis(o) && !trellis_encode_is(o->bits))
+        return status_fail(err, WEIR_INVALID, "quantize: bits: expected 2, 3 or 4 with format trellis, found %u",
+                           o->bits);
     if (file_is_dir(source)) return WEIR_OK;
     return status_fail(err, WEIR_IO, "%s: expected a folder with a checkpoint, found %s", source,
                        file_exists(source) ? "a file" : "nothing");
@@ -47,9 +58,10 @@ static weir_status check_options(const char *source, const weir_quantize_options
 
 static weir_status prepare(conversion *c, const char *source, uint64_t file_bytes, weir_error *err)
 {
-    plan_request r  = {.recipe = &c->recipe, .file_bytes = file_bytes};
-    c->recipe.bits  = c->opt->bits;
-    c->recipe.group = c->opt->group;
+    plan_request r   = {.recipe = &c->recipe, .file_bytes = file_bytes};
+    c->recipe.bits   = c->opt->bits;
+    c->recipe.group  = c->opt->group;
+    c->recipe.format = is_trellis(c->opt) ? RECIPE_TRELLIS : RECIPE_AFFINE;
     if (c->opt->recipe != NULL) TRY(recipe_load(&c->recipe, c->opt->recipe, err));
     TRY(checkpoint_open(&c->source, source, err));
     c->recipe.tied_head = checkpoint_config(c->source)->tie_word_embeddings;
@@ -66,12 +78,13 @@ static weir_status prepare(conversion *c, const char *source, uint64_t file_byte
 static void tell_tensors(const conversion *c)
 {
     for (size_t k = 0; c->opt->on_tensor != NULL && k < c->plan.n; k++) {
-        const plan_item     *i      = &c->plan.items[k];
-        weir_quantize_tensor t      = {.name = i->name, .parameters = i->mats * i->rows * i->cols};
-        const bool           affine = i->kind == PLAN_AFFINE;
-        t.bits                      = affine ? i->bits : 0;
-        t.group                     = affine ? i->group : 0;
-        t.dtype = dtype_table[affine ? i->scale_type : i->kind == PLAN_GAIN ? DTYPE_F32 : i->type].name;
+        const plan_item     *i     = &c->plan.items[k];
+        weir_quantize_tensor t     = {.name = i->name, .parameters = i->mats * i->rows * i->cols};
+        const bool           coded = i->kind == PLAN_AFFINE || i->kind == PLAN_TRELLIS;
+        t.bits                     = coded ? i->bits : 0;
+        t.group                    = coded ? i->group : 0;
+        t.format                   = i->kind == PLAN_TRELLIS ? "trellis" : coded ? "affine" : NULL;
+        t.dtype = dtype_table[coded ? i->scale_type : i->kind == PLAN_GAIN ? DTYPE_F32 : i->type].name;
         c->opt->on_tensor(c->opt->user, &t);
     }
 }
@@ -134,7 +147,7 @@ static weir_status write_sides(const conversion *c, const char *source, weir_err
     return st;
 }
 
-/* Reads the result's headers as any reader would. */
+/* Reads the result's headers as any reader would, as far as this one knows the format. */
 static weir_status check_result(const conversion *c, weir_error *err)
 {
     checkpoint *written = NULL;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "quant/affine.h"
+#include "quant/trellis_encode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +45,23 @@ static weir_status check_keys(const json_at *at, weir_error *err)
     json_t     *v;
     json_object_foreach((json_t *)(uintptr_t)at->obj, key, v)
     {
-        if (strcmp(key, "pattern") != 0 && strcmp(key, "bits") != 0 && strcmp(key, "group") != 0)
-            return wrong(at, key, "only pattern, bits and group", "this key", err);
+        if (strcmp(key, "pattern") != 0 && strcmp(key, "bits") != 0 && strcmp(key, "group") != 0 &&
+            strcmp(key, "format") != 0)
+            return wrong(at, key, "only pattern, bits, group and format", "this key", err);
     }
     return WEIR_OK;
+}
+
+static weir_status read_format(recipe_rule *out, const json_at *at, weir_error *err)
+{
+    const char *name = "affine";
+    char        found[64];
+    TRY(json_get_string(at, "format", false, &name, err));
+    if (strcmp(name, "affine") == 0) return WEIR_OK;
+    if (strcmp(name, "trellis") != 0) return wrong(at, "format", "affine or trellis", name, err);
+    out->format = RECIPE_TRELLIS;
+    (void)snprintf(found, sizeof found, "%u", out->bits);
+    return trellis_encode_is(out->bits) ? WEIR_OK : wrong(at, "bits", "2, 3 or 4 with format trellis", found, err);
 }
 
 static weir_status read_rule(recipe_rule *out, uint32_t group, const json_at *at, weir_error *err)
@@ -66,6 +80,7 @@ static weir_status read_rule(recipe_rule *out, uint32_t group, const json_at *at
         return wrong(at, "bits", "2, 3, 4, 5, 6, 8, or 16 (as it is)", found, err);
     (void)snprintf(found, sizeof found, "%u", out->group);
     if (!affine_is(4, out->group)) return wrong(at, "group", "32, 64 or 128", found, err);
+    TRY(read_format(out, at, err));
     out->pattern = mem_strdup(pattern);
     return out->pattern != NULL ? WEIR_OK : status_fail(err, WEIR_NO_MEMORY, "%s: out of memory", at->file);
 }
@@ -127,6 +142,16 @@ static const char *const kept[] = {"*.linear_attn.in_proj_a", "*.linear_attn.in_
 /* What writes into the stream from the mixers, and what attention reads by. */
 static const char *const sensitive[] = {"*.self_attn.*_proj", "*.linear_attn.out_proj", "lm_head", "mtp.fc"};
 
+/* What the trellis format is for. */
+static const char *const dense_mlp[] = {"layers.*.mlp.gate_proj", "layers.*.mlp.up_proj", "layers.*.mlp.down_proj"};
+
+bool recipe_is_dense_mlp(const char *module)
+{
+    for (size_t i = 0; i < sizeof dense_mlp / sizeof *dense_mlp; i++)
+        if (fits(dense_mlp[i], module)) return true;
+    return false;
+}
+
 static uint32_t default_bits(const recipe *r, const char *module)
 {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -136,21 +161,28 @@ static uint32_t default_bits(const recipe *r, const char *module)
     return more && r->bits < SENSITIVE_BITS ? SENSITIVE_BITS : r->bits;
 }
 
+recipe_choice recipe_as_affine(recipe_choice c, uint64_t cols)
+{
+    c.format = RECIPE_AFFINE;
+    while (c.group > 32 && cols % c.group != 0) c.group /= 2;
+    if (cols == 0 || cols % c.group != 0) c.bits = RECIPE_KEEP;
+    return c;
+}
+
 recipe_choice recipe_choose(recipe *r, const char *module, uint64_t cols)
 {
-    recipe_choice c    = {r->bits, r->group};
+    recipe_choice c    = {.bits = r->bits, .group = r->group};
     recipe_rule  *rule = NULL;
     for (size_t i = 0; i < r->n && rule == NULL; i++)
         if (fits(r->rules[i].pattern, module)) rule = &r->rules[i];
     if (rule != NULL) {
         rule->used = true;
-        c          = (recipe_choice){rule->bits, rule->group};
+        c          = (recipe_choice){rule->bits, rule->group, rule->format, true};
     } else {
-        c.bits = default_bits(r, module);
+        c.bits   = default_bits(r, module);
+        c.format = recipe_is_dense_mlp(module) ? r->format : RECIPE_AFFINE;
     }
-    while (c.group > 32 && cols % c.group != 0) c.group /= 2;
-    if (cols == 0 || cols % c.group != 0) c.bits = RECIPE_KEEP;
-    return c;
+    return c.format == RECIPE_AFFINE ? recipe_as_affine(c, cols) : c;
 }
 
 weir_status recipe_all_used(const recipe *r, weir_error *err)

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "quant/trellis_encode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +49,20 @@ weir_status side_config_load(json_doc *out, const char *source, dtype *scale_typ
     return st;
 }
 
+static json_t *trellis_entry(const plan_item *i)
+{
+    return json_pack("{s:I, s:I, s:s, s:{s:I, s:s, s:I}}", "bits", (json_int_t)i->bits, "group_size",
+                     (json_int_t)i->group, "mode", "trellis", "trellis", "L", (json_int_t)TRELLIS_STATE_BITS,
+                     "code", "1mad", "axis", (json_int_t)i->axis);
+}
+
 static json_t *make_block(const plan *p, const recipe *r)
 {
     json_t *block =
         json_pack("{s:I, s:I, s:s}", "group_size", (json_int_t)r->group, "bits", (json_int_t)r->bits, "mode", "affine");
     for (size_t k = 0; k < p->n; k++) {
         const plan_item *i = &p->items[k];
+        if (i->kind == PLAN_TRELLIS) (void)json_object_set_new(block, i->name, trellis_entry(i));
         if (i->kind != PLAN_AFFINE || (i->bits == r->bits && i->group == r->group)) continue;
         /* No mode: it is affine without one, and older readers know only these two. */
         (void)json_object_set_new(

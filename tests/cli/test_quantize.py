@@ -35,7 +35,7 @@ class Quantize(Case):
         self.assertEqual(index["metadata"]["total_size"], got["bytes"])
         stored = {t["name"]: t for t in got["stored"]}
         up = "language_model.model.layers.0.mlp.up_proj"
-        self.assertEqual(stored[up], {"name": up, "bits": 8, "group": 32, "dtype": "BF16",
+        self.assertEqual(stored[up], {"name": up, "format": "affine", "bits": 8, "group": 32, "dtype": "BF16",
                                       "parameters": HIDDEN * INNER})
         self.assertEqual(tensors[up + ".weight"][:2], ("U32", [INNER, HIDDEN // 4]))
         self.assertEqual(tensors[up + ".scales"][:2], ("BF16", [INNER, HIDDEN // 32]))
@@ -61,6 +61,27 @@ class Quantize(Case):
         self.assertNotIn("language_model.model.embed_tokens", block)
         self.assertNotIn("language_model.model.layers.0.linear_attn.in_proj_a", block)
 
+    def test_trellis(self):
+        rules = self.write("rules.json", '[{"pattern": "layers.1.mlp.*", "bits": 4}]')
+        out = self.folder / "out"
+        got = self.json("quantize", FIXTURES / "tiny-dense", out, "--bits", "3", "--format", "trellis", "--recipe", rules)
+        stored = {t["name"]: t for t in got["stored"]}
+        down = "language_model.model.layers.0.mlp.down_proj"
+        self.assertEqual(stored[down], {"name": down, "format": "trellis", "bits": 3, "group": 256, "dtype": "F16",
+                                        "parameters": HIDDEN * INNER})
+        self.assertEqual(stored[down.replace("0", "1")]["format"], "affine")
+        tensors = safetensors(out / "model.safetensors")
+        self.assertEqual(tensors[down + ".weight"][:2], ("U32", [INNER, HIDDEN * 3 // 32]))
+        self.assertEqual(tensors[down + ".scales"][:2], ("F16", [INNER]))
+        self.assertNotIn(down + ".biases", tensors)
+        block = json.loads((out / "config.json").read_text())["quantization"]
+        self.assertEqual(block[down], {"bits": 3, "group_size": 256, "mode": "trellis",
+                                       "trellis": {"L": 12, "code": "1mad", "axis": 0}})
+        self.assertEqual(block[down.replace("down", "up")]["trellis"]["axis"], 1)
+        self.assertEqual(block[down.replace("0", "1")], {"bits": 4, "group_size": 32})  # 288 columns
+        table, _ = self.weir("quantize", FIXTURES / "tiny-dense", self.folder / "two", "--bits", "2", "--format", "trellis")
+        self.assertRegex(table, r"language_model\.model\.layers\.\*\.mlp\.up_proj +2 bits, trellis +4 ")
+
     def test_a_flat_config_gets_the_name_that_mlx_has(self):
         out = self.folder / "out"
         self.weir("quantize", FIXTURES / "tiny-odd", out)
@@ -78,6 +99,8 @@ class Quantize(Case):
                 ([source, out, "--bits", "7"], 2, "bits: expected 2, 3, 4, 5, 6 or 8, found 7"),
                 ([source, out, "--bits", "9"], 2, "--bits: expected"),
                 ([source, out, "--group", "48"], 2, "group: expected 32, 64 or 128, found 48"),
+                ([source, out, "--format", "q4_0"], 2, "--format: expected"),
+                ([source, out, "--format", "trellis", "--bits", "6"], 2, "bits: expected 2, 3 or 4 with format trellis"),
                 ([source, taken], 2, "expected an empty folder or none"),
                 ([source, source], 2, "expected an empty folder or none"),
                 ([DEMO, out], 2, "expected an unquantised checkpoint"),

@@ -21,7 +21,7 @@ FLAGS = {
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
               "--tokens", "--parallel", "--adapter", *DRAFTS],
     "fit": ["--parallel", "--pool", "--adapter", *DRAFTS, *CACHE],
-    "quantize": ["--bits", "--group", "--recipe"],
+    "quantize": ["--bits", "--group", "--format", "--recipe"],
     "merge": ["--adapter"],
     "verify": ["--budget"],
 }

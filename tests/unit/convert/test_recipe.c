@@ -104,6 +104,42 @@ static void columns_that_do_not_divide(void **state)
     check(&r, "layers.0.mlp.up_proj", 0, RECIPE_KEEP, 0);
 }
 
+static void check_format(recipe *r, const char *module, recipe_format format, uint32_t bits, bool named)
+{
+    const recipe_choice c = recipe_choose(r, module, 96);
+    if (c.format != format || c.bits != bits || c.named != named)
+        fail_msg("%s: found format %d, %u bits, %s", module, (int)c.format, c.bits, c.named ? "a rule" : "no rule");
+}
+
+/* The default has a trellis for the MLPs of dense layers and nothing else; a
+ * rule is affine unless it says otherwise. */
+static void formats(void **state)
+{
+    (void)state;
+    recipe r = parsed("[{\"pattern\": \"layers.1.mlp.*\", \"bits\": 8},"
+                      " {\"pattern\": \"layers.2.mlp.*\", \"bits\": 2, \"format\": \"trellis\"},"
+                      " {\"pattern\": \"layers.3.mlp.*\", \"bits\": 4, \"format\": \"affine\"},"
+                      " {\"pattern\": \"lm_head\", \"bits\": 4, \"format\": \"trellis\"}]");
+    check_format(&r, "layers.0.mlp.up_proj", RECIPE_AFFINE, 4, false);
+    check_format(&r, "layers.2.mlp.up_proj", RECIPE_TRELLIS, 2, true);
+    check_format(&r, "lm_head", RECIPE_TRELLIS, 4, true); /* the plan refuses it */
+    r.format = RECIPE_TRELLIS;
+    check_format(&r, "layers.0.mlp.gate_proj", RECIPE_TRELLIS, 4, false);
+    check_format(&r, "layers.63.mlp.up_proj", RECIPE_TRELLIS, 4, false);
+    check_format(&r, "layers.0.mlp.down_proj", RECIPE_TRELLIS, 4, false);
+    check_format(&r, "layers.1.mlp.down_proj", RECIPE_AFFINE, 8, true);
+    check_format(&r, "layers.3.mlp.down_proj", RECIPE_AFFINE, 4, true);
+    check_format(&r, "layers.0.mlp.switch_mlp.down_proj", RECIPE_AFFINE, 4, false);
+    check_format(&r, "layers.0.mlp.shared_expert.down_proj", RECIPE_AFFINE, 4, false);
+    check_format(&r, "layers.0.mlp.gate", RECIPE_AFFINE, RECIPE_KEEP, false);
+    check_format(&r, "mtp.layers.0.mlp.down_proj", RECIPE_AFFINE, 4, false);
+    check_format(&r, "layers.0.self_attn.q_proj", RECIPE_AFFINE, 6, false);
+    /* Without a trellis the group follows the columns. */
+    const recipe_choice c = recipe_as_affine(recipe_choose(&r, "layers.0.mlp.up_proj", 96), 96);
+    assert_true(c.format == RECIPE_AFFINE && c.bits == 4 && c.group == 32);
+    recipe_free(&r);
+}
+
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -122,7 +158,13 @@ static void what_is_refused(void **state)
         {"[{\"pattern\": \"*\", \"bits\": -4}]", "[0].bits"},
         {"[{\"pattern\": \"*\", \"bits\": 4, \"group\": 16}]", "[0].group: expected 32, 64 or 128, found 16"},
         {"[{\"pattern\": \"*\", \"bits\": 4}, {\"pattern\": \"x\", \"bits\": 4, \"width\": 1}]",
-         "[1].width: expected only pattern, bits and group"},
+         "[1].width: expected only pattern, bits, group and format"},
+        {"[{\"pattern\": \"*\", \"bits\": 4, \"format\": \"q4_0\"}]",
+         "[0].format: expected affine or trellis, found q4_0"},
+        {"[{\"pattern\": \"*\", \"bits\": 4, \"format\": 4}]", "[0].format: expected a string, found an integer"},
+        {"[{\"pattern\": \"*\", \"bits\": 5, \"format\": \"trellis\"}]",
+         "[0].bits: expected 2, 3 or 4 with format trellis, found 5"},
+        {"[{\"pattern\": \"*\", \"bits\": 16, \"format\": \"trellis\"}]", "found 16"},
         {"[{\"pattern\": \"*\", \"bits\": 4, \"bits\": 4}]", "duplicate"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -138,9 +180,9 @@ static void what_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns),        cmocka_unit_test(the_first_rule_wins),
-        cmocka_unit_test(the_default),     cmocka_unit_test(columns_that_do_not_divide),
-        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(patterns),    cmocka_unit_test(the_first_rule_wins),
+        cmocka_unit_test(the_default), cmocka_unit_test(columns_that_do_not_divide),
+        cmocka_unit_test(formats),     cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);
 }
