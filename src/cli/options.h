@@ -41,8 +41,10 @@ typedef struct options {
     uint32_t    window, windows;
 
     /* quantize */
-    const char *target, *recipe;
+    const char *target, *recipe, *calibration;
     uint32_t    bits, group;
+    double      bpw;
+    bool        bits_given, bpw_given;
 
     /* bench, fit, verify */
     const char *shape, *format;

@@ -65,7 +65,8 @@ typedef struct plan_request {
 weir_status plan_open(plan *out, const plan_request *r, weir_error *err);
 void        plan_close(plan *p); /* all zero is allowed */
 
-/* Bytes of an item in the source. */
+/* Bytes of an item in the source, and in the output. */
 uint64_t plan_item_bytes(const plan_item *i);
+uint64_t plan_output_bytes(const plan_item *i);
 
 #endif
