@@ -66,7 +66,7 @@ typedef struct weir_allocate_options {
     size_t          size;            /* sizeof(weir_allocate_options): the struct may grow */
     double          bits_per_weight; /* of all that weir_quantize will write, scales and unquantised tensors counted */
     uint32_t        group;           /* as for weir_quantize */
-    const char     *recipe;          /* modules that it names are stored as it says; NULL: none */
+    const char     *recipe;          /* its bits are the fewest that the modules get, before the default's; or NULL */
     uint32_t        threads;         /* 0: one per physical core */
     weir_damage_fn *damage;
     /* Called for each module with the modules measured; return false to stop.  May be NULL. */

@@ -212,7 +212,7 @@ static weir_status list_modules(mixing *x, weir_error *err)
     x->recipe.bits = MTP_BITS;
     for (size_t k = 0; k < x->plan.n; k++) {
         plan_item *i = &x->plan.items[k];
-        if (i->kind != PLAN_AFFINE || recipe_names(&x->recipe, i->module)) continue;
+        if (i->kind != PLAN_AFFINE) continue;
         if (i->mats > UINT32_MAX || i->rows > UINT32_MAX || i->cols > UINT32_MAX)
             return status_fail(err, WEIR_UNSUPPORTED, "%s: expected sizes below 2^32", i->source);
         if (strncmp(i->module, "mtp.", 4) == 0)
