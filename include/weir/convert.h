@@ -66,7 +66,7 @@ typedef struct weir_allocate_options {
     size_t          size;            /* sizeof(weir_allocate_options): the struct may grow */
     double          bits_per_weight; /* of all that weir_quantize will write, scales and unquantised tensors counted */
     uint32_t        group;           /* as for weir_quantize */
-    const char     *recipe;          /* its bits are the fewest that the modules get, before the default's; or NULL */
+    const char     *recipe;          /* its bits are the fewest that its modules get (16: as they are); or NULL */
     uint32_t        threads;         /* 0: one per physical core */
     weir_damage_fn *damage;
     /* Called for each module with the modules measured; return false to stop.  May be NULL. */
@@ -89,11 +89,12 @@ typedef struct weir_allocate_result {
 /* Finds widths for the modules of `source` that keep within bits_per_weight and do least
  * damage, and writes them as a recipe, with which weir_quantize (same group, default bits)
  * makes the checkpoint.  Each module is measured once, at 3 bits; for other widths its
- * damage is taken to follow the squared error of its weights.  The default recipe's floors hold: what it
- * keeps is kept, what it gives at least 6 bits gets no fewer.  MTP's modules, on which no
- * text depends, are stored as the default recipe does for 4 bits.  The same arguments and damages
- * give the same file.  WEIR_INVALID, with the range, for a number of bits that is out of
- * reach.  In memory at a time: one module at 3 bits. */
+ * damage is taken to follow the squared error of its weights.  What weir_quantize keeps by default (decay,
+ * write strength, routers, norms, convolutions) is kept; its 6 bits for some are no floor
+ * here, but a rule of `recipe` is one.  MTP's modules, on which no text depends, are stored
+ * as by default with 4 bits.  The same arguments and damages give the same file.  WEIR_INVALID,
+ * with the range, for a number of bits that is out of reach.  In memory at a time: one
+ * module at 3 bits. */
 WEIR_API weir_status weir_quantize_allocate(const char *source, const char *recipe_file,
                                             const weir_allocate_options *opt, weir_allocate_result *out,
                                             weir_error *err);

@@ -26,7 +26,7 @@ typedef struct mixing {
     checkpoint                  *source;
     json_doc                     config;
     recipe                       recipe;
-    plan                         plan; /* at LEAST_BITS: its widths are the floors */
+    plan                         plan; /* at LEAST_BITS */
     pool                        *pool;
     float                       *rows;    /* a row and its decoded form, of each thread */
     uint8_t                     *scratch; /* codes, scales, biases of a row, of each thread */
@@ -163,9 +163,9 @@ static weir_status measure(coding *c, double *error, double *damage, weir_error 
 /* Fills the damages of choice after choice of module k. */
 static weir_status weigh(mixing *x, size_t k, weir_error *err)
 {
-    const plan_item *i = &x->plan.items[x->items[k]];
-    allocate_module *m = &x->modules[k];
-    coding           c = {.x = x, .i = i, .errors = mem_alloc(i->mats * i->rows, sizeof(double))};
+    const plan_item *i        = &x->plan.items[x->items[k]];
+    allocate_module *m        = &x->modules[k];
+    coding           c        = {.x = x, .i = i, .errors = mem_alloc(i->mats * i->rows, sizeof(double))};
     double           measured = 0.0, damage = 0.0, error = 0.0;
     if (c.errors == NULL) return out_of_memory(err);
     weir_status st = measure(&c, &measured, &damage, err);
@@ -190,13 +190,14 @@ static weir_status weigh_all(mixing *x, weir_error *err)
 
 /* ---- what there is to choose ---- */
 
-/* The widths from the floor up, which is what the plan says. */
+/* The widths from the fewest bits up that a rule gives the module.  The 6 bits of the default are a
+ * guess at what is measured here. */
 static void add_module(mixing *x, size_t item)
 {
-    plan_item        i   = x->plan.items[item];
-    allocate_module *m   = &x->modules[x->n];
-    x->items[x->n++]     = item;
-    const uint32_t floor = i.bits;
+    plan_item        i     = x->plan.items[item];
+    allocate_module *m     = &x->modules[x->n];
+    const uint32_t   floor = recipe_names(&x->recipe, i.module) ? i.bits : LEAST_BITS;
+    x->items[x->n++]       = item;
     for (size_t j = 0; j < WIDTHS; j++) {
         if (widths[j] < floor) continue;
         i.bits                   = widths[j];

@@ -49,6 +49,9 @@ void        recipe_free(recipe *r); /* all zero is allowed */
  * groups, smaller groups are taken; where no group divides them, 16 bits. */
 recipe_choice recipe_choose(recipe *r, const char *module, uint64_t cols);
 
+/* Does a rule say how to store `module`? */
+bool recipe_names(const recipe *r, const char *module);
+
 /* WEIR_FORMAT, naming the first rule that fitted no module: it was meant to. */
 weir_status recipe_all_used(const recipe *r, weir_error *err);
 

@@ -77,9 +77,9 @@ class Quantize(Case):
         return got, widths, {p.name: p.read_bytes() for p in out.iterdir()}
 
     def test_widths_by_a_text(self):
-        small, few, _ = self.by_text("tiny-dense", "small", 6.6)
-        large, many, bytes_ = self.by_text("tiny-dense", "large", 7.4)
-        for got, most in ((small, 6.6), (large, 7.4)):
+        small, few, _ = self.by_text("tiny-dense", "small", 5.2)
+        large, many, bytes_ = self.by_text("tiny-dense", "large", 7)
+        for got, most in ((small, 5.2), (large, 7)):
             self.assertLessEqual(got["bits_per_weight"], most)
             self.assertGreater(got["bits_per_weight"], most - 0.07)
             self.assertEqual(got["calibration"]["tokens"], 24)
@@ -88,8 +88,6 @@ class Quantize(Case):
         self.assertGreater(small["calibration"]["divergence"], 2 * large["calibration"]["divergence"])
         for widths in (few, many):
             for name, bits in widths.items():
-                if "self_attn" in name or name.endswith(("out_proj", "lm_head", "mtp.fc")):
-                    self.assertGreaterEqual(bits, 6, name)
                 if name.endswith(("in_proj_a", "in_proj_b")):
                     self.assertEqual(bits, 16, name)
             # What the first layer does wrong goes through all others.
@@ -102,11 +100,12 @@ class Quantize(Case):
         self.assertEqual({p.name: p.read_bytes() for p in again.iterdir()}, bytes_)
 
     def test_widths_with_rules(self):
-        rules = self.write("rules.json", '[{"pattern": "*.self_attn.*_proj", "bits": 2},'
+        rules = self.write("rules.json", '[{"pattern": "*.self_attn.*_proj", "bits": 6},'
                                          ' {"pattern": "layers.3.mlp.up_proj", "bits": 8}]')
-        got, widths, _ = self.by_text("tiny-dense", "out/", 6.6, "--recipe", rules)
+        got, widths, _ = self.by_text("tiny-dense", "out/", 5.6, "--recipe", rules)
         self.assertEqual(widths["layers.3.mlp.up_proj"], 8)
-        self.assertLess(min(bits for name, bits in widths.items() if "layers.3.self_attn" in name), 6)
+        self.assertGreaterEqual(min(bits for name, bits in widths.items() if "self_attn" in name), 6)
+        self.assertLess(min(widths.values()), 6)
         self.assertEqual(got["recipe"], str(self.folder / "out.recipe.json"))
 
     def test_refusals_of_widths_by_a_text(self):
@@ -121,7 +120,7 @@ class Quantize(Case):
                 ([out, "--bpw", "7", "--bits", "4", "--ids", ids], 2, "expected either --bits or --bpw"),
                 ([out, "--ids", ids], 2, "need --bpw"),
                 ([out, "--bpw", "0.5", "--ids", ids], 2, "--bpw: expected"),
-                ([out, "--bpw", "3", "--ids", ids], 2, "bits per weight: expected 5."),
+                ([out, "--bpw", "3", "--ids", ids], 2, "bits per weight: expected 4."),
                 ([out, "--bpw", "7", "--ids", self.folder / "none"], 3, "none"),
                 ([out, "--bpw", "7", "--ids", self.write("one", "[1]")], 2, "expected at least 2 ids"),
                 ([out, "--bpw", "7", "--calibration", ids], 3, "tokenizer"),
