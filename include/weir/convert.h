@@ -50,4 +50,56 @@ typedef struct weir_quantize_result {
 WEIR_API weir_status weir_quantize(const char *source, const char *target, const weir_quantize_options *opt,
                                    weir_quantize_result *out, weir_error *err);
 
+/* A module of the trunk as it would be stored: `mats` matrices [rows, cols], one behind the
+ * other in each of the three. */
+typedef struct weir_quantized_module {
+    const char *name; /* without prefix: "layers.0.mlp.up_proj", "embed_tokens", "lm_head" */
+    uint32_t    bits, group;
+    uint32_t    mats, rows, cols;
+    const char *scale_dtype; /* "BF16", "F16" or "F32" */
+    const void *codes, *scales, *biases;
+} weir_quantized_module;
+
+/* Tells what the model suffers when this module alone is stored like that: a number, 0 for
+ * nothing, that may be added to that of other modules (weir_sensitivity in
+ * weir/experimental.h measures it).  The module is valid during the call. */
+typedef weir_status weir_damage_fn(void *user, const weir_quantized_module *m, double *damage, weir_error *err);
+
+typedef struct weir_allocate_options {
+    size_t          size;            /* sizeof(weir_allocate_options): the struct may grow */
+    double          bits_per_weight; /* of all that weir_quantize will write, scales and unquantised tensors counted */
+    uint32_t        group;           /* as for weir_quantize */
+    const char     *recipe;          /* its bits are the fewest that its modules get (16: as they are); or NULL */
+    uint32_t        threads;         /* 0: one per physical core */
+    weir_damage_fn *damage;
+    /* Called for each module with the modules measured; return false to stop.  May be NULL. */
+    bool (*on_progress)(void *user, uint32_t done, uint32_t total);
+    void *user; /* of both */
+} weir_allocate_options;
+
+#define WEIR_ALLOCATE_OPTIONS_INIT \
+    { \
+        .size = sizeof(weir_allocate_options), .bits_per_weight = 4.5, .group = 64 \
+    }
+
+typedef struct weir_allocate_result {
+    uint32_t modules;         /* measured */
+    uint64_t bytes;           /* that weir_quantize will write */
+    double   bits_per_weight; /* at most what was asked for */
+    double   damage;          /* sum of what the chosen widths are expected to do */
+} weir_allocate_result;
+
+/* Finds widths for the modules of `source` that keep within bits_per_weight and do least
+ * damage, and writes them as a recipe, with which weir_quantize (same group, default bits)
+ * makes the checkpoint.  Each module is measured once, at 3 bits; for other widths its
+ * damage is taken to follow the squared error of its weights.  What weir_quantize keeps by default (decay,
+ * write strength, routers, norms, convolutions) is kept; its 6 bits for some are no floor
+ * here, but a rule of `recipe` is one.  MTP's modules, on which no text depends, are stored
+ * as by default with 4 bits.  The same arguments and damages give the same file.  WEIR_INVALID,
+ * with the range, for a number of bits that is out of reach.  In memory at a time: one
+ * module at 3 bits. */
+WEIR_API weir_status weir_quantize_allocate(const char *source, const char *recipe_file,
+                                            const weir_allocate_options *opt, weir_allocate_result *out,
+                                            weir_error *err);
+
 #endif

@@ -2,6 +2,7 @@
 #ifndef WEIR_EXPERIMENTAL_H
 #define WEIR_EXPERIMENTAL_H
 
+#include "weir/convert.h"
 #include "weir/sequence.h"
 
 /* A model with random weights made in memory, for measuring.  `shape`: "0.8b",
@@ -27,6 +28,24 @@ WEIR_API weir_status weir_measure_floor(uint32_t threads, const char *isa, doubl
  * or a sequence has room for, changes nothing. */
 WEIR_API weir_status weir_measure_step(weir_sequence *const *sequences, uint32_t n, const uint32_t *ids,
                                        uint32_t tokens, uint32_t keep, double *seconds, weir_error *err);
+
+/* How much worse a model says a text when one of its modules is stored with fewer bits. */
+typedef struct weir_sensitivity weir_sensitivity;
+
+/* Runs the model over n >= 2 ids of the text and remembers what it expects behind each; `device`,
+ * `isa` and `threads` of the engine as in weir_engine_options, memory as it needs.  Here and in
+ * weir_sensitivity_of `progress` tells the ids read, and stops the work (WEIR_CANCELLED); it
+ * may be NULL.  The model must outlive it. */
+WEIR_API weir_status weir_sensitivity_open(weir_sensitivity **out, const weir_model *m, const uint32_t *ids, size_t n,
+                                           const weir_engine_options *opt, weir_progress_fn *progress, void *user,
+                                           weir_error *err);
+/* *damage = the mean over the text of the Kullback-Leibler divergence, in nats, from what the model
+ * expects to what it expects with module `q` in place of its own weights.  All tokens of less than 2^-12 count
+ * as one.  `sensitivity` is a weir_sensitivity: this is a weir_damage_fn.  The same bits on
+ * any number of threads. */
+WEIR_API weir_status weir_sensitivity_of(void *sensitivity, const weir_quantized_module *q, double *damage,
+                                         weir_error *err);
+WEIR_API void        weir_sensitivity_close(weir_sensitivity *s); /* NULL is allowed */
 
 /* weir_verify draws random schedules, ways of computing some sequences or
  * requests on one engine, and compares every one bit for bit with the dullest

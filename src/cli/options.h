@@ -49,8 +49,10 @@ typedef struct options {
     uint32_t    window, windows;
 
     /* quantize */
-    const char *target, *recipe;
+    const char *target, *recipe, *calibration;
     uint32_t    bits, group;
+    double      bpw;
+    bool        bits_given, bpw_given;
 
     /* rm */
     bool yes;

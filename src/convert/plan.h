@@ -67,8 +67,9 @@ typedef struct plan_request {
 weir_status plan_open(plan *out, const plan_request *r, weir_error *err);
 void        plan_close(plan *p); /* all zero is allowed */
 
-/* Bytes of an item in the source. */
+/* Bytes of an item in the source, and in the output. */
 uint64_t plan_item_bytes(const plan_item *i);
+uint64_t plan_output_bytes(const plan_item *i);
 
 /* Rows and columns of a trellis item as the output has them. */
 static inline uint64_t plan_coded_rows(const plan_item *i)

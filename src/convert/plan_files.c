@@ -10,7 +10,7 @@
 
 enum { NAME_MAX_LEN = 1300, MAX_FILES = 99999 };
 
-static uint64_t output_bytes(const plan_item *i)
+uint64_t plan_output_bytes(const plan_item *i)
 {
     const uint64_t n = i->mats * i->rows * i->cols;
     if (i->kind == PLAN_COPY) return n * dtype_table[i->type].bytes;
@@ -63,7 +63,7 @@ static size_t file_end(const plan *p, size_t begin, size_t class_end, uint64_t f
     uint64_t bytes = 0;
     size_t   i     = begin;
     for (; i < class_end; i++) {
-        const uint64_t more = output_bytes(&p->items[i]);
+        const uint64_t more = plan_output_bytes(&p->items[i]);
         if (i > begin && (bytes >= file_bytes || more > file_bytes - bytes)) break;
         bytes += more;
     }
@@ -88,7 +88,7 @@ static weir_status fill_file(plan *p, plan_file *f, weir_error *err)
     for (size_t i = f->begin; i < f->end; i++) {
         TRY(add_specs(f, &p->items[i], err));
         p->source_bytes += plan_item_bytes(&p->items[i]);
-        p->bytes += output_bytes(&p->items[i]);
+        p->bytes += plan_output_bytes(&p->items[i]);
         p->parameters += p->items[i].mats * p->items[i].rows * p->items[i].cols;
     }
     return safetensors_layout(&f->header, f->specs, f->n_specs, f->name, err);

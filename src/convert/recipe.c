@@ -169,12 +169,22 @@ recipe_choice recipe_as_affine(recipe_choice c, uint64_t cols)
     return c;
 }
 
+static recipe_rule *find_rule(const recipe *r, const char *module)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (fits(r->rules[i].pattern, module)) return &r->rules[i];
+    return NULL;
+}
+
+bool recipe_names(const recipe *r, const char *module)
+{
+    return find_rule(r, module) != NULL;
+}
+
 recipe_choice recipe_choose(recipe *r, const char *module, uint64_t cols)
 {
     recipe_choice c    = {.bits = r->bits, .group = r->group};
-    recipe_rule  *rule = NULL;
-    for (size_t i = 0; i < r->n && rule == NULL; i++)
-        if (fits(r->rules[i].pattern, module)) rule = &r->rules[i];
+    recipe_rule  *rule = find_rule(r, module);
     if (rule != NULL) {
         rule->used = true;
         c          = (recipe_choice){rule->bits, rule->group, rule->format, true};

@@ -64,6 +64,9 @@ recipe_choice recipe_as_affine(recipe_choice c, uint64_t cols);
  * Programs know the trellis format for these alone. */
 bool recipe_is_dense_mlp(const char *module);
 
+/* Does a rule say how to store `module`? */
+bool recipe_names(const recipe *r, const char *module);
+
 /* WEIR_FORMAT, naming the first rule that fitted no module: it was meant to. */
 weir_status recipe_all_used(const recipe *r, weir_error *err);
 

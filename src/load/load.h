@@ -24,6 +24,17 @@ weir_status load_rope(const config *c, double *inv_freq, float *rope_scale, weir
 weir_status load_model(model *out, kernels *k, const checkpoint *c, bool with_mtp, weir_error *err);
 void        load_free(model *m, kernels *k); /* all zero is allowed */
 
+/* Where a model keeps the weights of a module: `mats` matrices [rows, cols]. */
+typedef struct load_slot {
+    k_weight **weight;
+    uint32_t   mats, rows, cols;
+} load_slot;
+
+/* The slot of a module of the trunk by its name in a quantised checkpoint: "layers.0.mlp.up_proj",
+ * "layers.0.mlp.switch_mlp.up_proj" (all experts), "embed_tokens", "lm_head" (not of a tied
+ * head, which is the embedding).  False: no such module. */
+bool load_module(load_slot *out, model *m, const char *name);
+
 /* Bytes that load_model converts into memory of its own (norms, taps, rates),
  * those of MTP among them when the config is with it. */
 uint64_t load_converted_bytes(const model_config *c);

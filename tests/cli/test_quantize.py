@@ -1,6 +1,7 @@
 """weir quantize: what it prints, what it leaves, and what it refuses."""
 import json
 import os
+import pathlib
 import pty
 import signal
 import struct
@@ -87,6 +88,70 @@ class Quantize(Case):
         self.weir("quantize", FIXTURES / "tiny-odd", out)
         self.assertEqual(json.loads((FIXTURES / "tiny-odd" / "config.json").read_text())["model_type"], "qwen3_5_text")
         self.assertEqual(json.loads((out / "config.json").read_text())["model_type"], "qwen3_5")
+
+    def by_text(self, fixture, name, bits, *more):
+        """What --bpw says, the widths of the modules, and the folder's bytes."""
+        out = self.folder / name
+        ids = self.write("ids.json", json.dumps([7 * i % 251 for i in range(24)]))
+        got = self.json("quantize", FIXTURES / fixture, out, "--bpw", bits, "--ids", ids, *more)
+        widths = {rule["pattern"]: rule["bits"] for rule in json.loads(pathlib.Path(got["recipe"]).read_text())}
+        return got, widths, {p.name: p.read_bytes() for p in out.iterdir()}
+
+    def test_widths_by_a_text(self):
+        small, few, _ = self.by_text("tiny-dense", "small", 5.2)
+        large, many, bytes_ = self.by_text("tiny-dense", "large", 7)
+        for got, most in ((small, 5.2), (large, 7)):
+            self.assertLessEqual(got["bits_per_weight"], most)
+            self.assertGreater(got["bits_per_weight"], most - 0.07)
+            self.assertEqual(got["calibration"]["tokens"], 24)
+            self.assertEqual(got["calibration"]["modules"], 2 + 3 * 3 + 4 + 4 * 3)
+        self.assertLess(small["bytes"], large["bytes"])
+        self.assertGreater(small["calibration"]["divergence"], 2 * large["calibration"]["divergence"])
+        for widths in (few, many):
+            for name, bits in widths.items():
+                if name.endswith(("in_proj_a", "in_proj_b")):
+                    self.assertEqual(bits, 16, name)
+            # What the first layer does wrong goes through all others.
+            self.assertGreater(widths["layers.0.mlp.up_proj"], widths["layers.3.mlp.up_proj"])
+        self.assertTrue(all(few[name] <= many[name] for name in few))
+        self.assertEqual(large["recipe"], str(self.folder / "large.recipe.json"))
+        # With the recipe alone: the same bytes, and the same file names.
+        again = self.folder / "again"
+        self.weir("quantize", FIXTURES / "tiny-dense", again, "--recipe", large["recipe"])
+        self.assertEqual({p.name: p.read_bytes() for p in again.iterdir()}, bytes_)
+
+    def test_widths_with_rules(self):
+        rules = self.write("rules.json", '[{"pattern": "*.self_attn.*_proj", "bits": 6},'
+                                         ' {"pattern": "layers.3.mlp.up_proj", "bits": 8}]')
+        got, widths, _ = self.by_text("tiny-dense", "out/", 5.6, "--recipe", rules)
+        self.assertEqual(widths["layers.3.mlp.up_proj"], 8)
+        self.assertGreaterEqual(min(bits for name, bits in widths.items() if "self_attn" in name), 6)
+        self.assertLess(min(widths.values()), 6)
+        self.assertEqual(got["recipe"], str(self.folder / "out.recipe.json"))
+
+    def test_refusals_of_widths_by_a_text(self):
+        source, out = FIXTURES / "tiny-dense", self.folder / "out"
+        taken = self.folder / "taken"
+        taken.mkdir()
+        (taken / "notes").write_text("mine")
+        ids = self.write("ids.json", "[1, 2, 3]")
+        for args, code, says in [
+                ([out, "--bpw", "7"], 2, "expected either --calibration TEXT or --ids FILE"),
+                ([out, "--bpw", "7", "--ids", ids, "--calibration", ids], 2, "expected either --calibration"),
+                ([out, "--bpw", "7", "--bits", "4", "--ids", ids], 2, "expected either --bits or --bpw"),
+                ([out, "--ids", ids], 2, "need --bpw"),
+                ([out, "--bpw", "0.5", "--ids", ids], 2, "--bpw: expected"),
+                ([out, "--bpw", "3", "--ids", ids], 2, "bits per weight: expected 4."),
+                ([out, "--bpw", "7", "--ids", self.folder / "none"], 3, "none"),
+                ([out, "--bpw", "7", "--ids", self.write("one", "[1]")], 2, "expected at least 2 ids"),
+                ([out, "--bpw", "7", "--calibration", ids], 3, "tokenizer"),
+                ([taken, "--bpw", "7", "--ids", ids], 2, "expected an empty folder or none"),
+                ([self.folder / "no" / "out", "--bpw", "7", "--ids", ids], 1, "out.recipe.json")]:
+            printed, err = self.weir("quantize", source, *args, code=code)
+            self.assertEqual(printed, "")
+            self.assertIn(says, err)
+            self.assertFalse(out.exists())
+        self.assertEqual(sorted(p.name for p in self.folder.glob("*.recipe.json")), [])
 
     def test_refusals(self):
         taken = self.folder / "taken"
