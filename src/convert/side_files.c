@@ -52,8 +52,8 @@ weir_status side_config_load(json_doc *out, const char *source, dtype *scale_typ
 static json_t *trellis_entry(const plan_item *i)
 {
     return json_pack("{s:I, s:I, s:s, s:{s:I, s:s, s:I}}", "bits", (json_int_t)i->bits, "group_size",
-                     (json_int_t)i->group, "mode", "trellis", "trellis", "L", (json_int_t)TRELLIS_STATE_BITS,
-                     "code", "1mad", "axis", (json_int_t)i->axis);
+                     (json_int_t)i->group, "mode", "trellis", "trellis", "L", (json_int_t)TRELLIS_STATE_BITS, "code",
+                     "1mad", "axis", (json_int_t)i->axis);
 }
 
 static json_t *make_block(const plan *p, const recipe *r)

@@ -42,8 +42,8 @@ enum { BITS = TRELLIS_STATE_BITS, STATES = TRELLIS_STATES, BLOCK = TRELLIS_BLOCK
 
 void trellis_encode_prepare(trellis_encode_tables *t, uint32_t bits, bool wide)
 {
-    t->bits = bits;
-    t->wide = wide;
+    t->bits    = bits;
+    t->wide    = wide;
     double sum = 0;
     for (uint32_t s = 0; s < STATES; s++) {
         t->of_state[s] = trellis_code(s);

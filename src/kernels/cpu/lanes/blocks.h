@@ -8,7 +8,7 @@
 #include "kernels/cpu/lanes/pieces.h"
 #include "kernels/cpu/lanes/trellis.h"
 
-enum { PIECE_TILE = 4, PIECE_MOST = 4 }; /* most weight rows together, and most rows of x */
+enum { PIECE_TILE = 4 }; /* most weight rows together */
 
 /* What prefetching reaches ahead: whole groups of R rows. */
 INLINE size_t piece_ahead(const lin_weight *w, const size_t R)
@@ -50,7 +50,8 @@ INLINE void piece_tile(const lin_weight *w, size_t row, size_t first, size_t n, 
             piece_open(&p[r], w, row + r_of[r], at, format);
             for (size_t i = 0; i < bytes; i += LINE) PREFETCH(p[r].at + ahead + i);
         }
-        if (piece_is_whole(format)) {
+        /* Unrolled, shifts are by constants; with more rows of x they matter less. */
+        if (M == 1 && PIECE_MOST > 1 && piece_is_whole(format)) {
             UNROLL for (int i = 0; i < PIECE_PAIRS; i++)
                 piece_step(acc, p, i, 2, R, x, M, at + (size_t)i * PAIR, format);
         } else {
@@ -74,14 +75,17 @@ typedef void piece_fn(const lin_weight *w, size_t row, size_t n, const float *co
     { \
         for (size_t r = 0; r < n; r += PIECE_R(M)) piece_tile(w, row, r, n, PIECE_R(M), x, M, y, format); \
     }
+#if PIECE_MOST == 1
+#define PIECE_ALL(X, format) X(format, 1)
+#else
 #define PIECE_ALL(X, format) X(format, 1) X(format, 2) X(format, 3) X(format, 4)
+#endif
+/* clang-format off */
 #define PIECE_FORMATS(X) \
-    X(K_AFFINE2) \
-    X(K_AFFINE3) \
-    X(K_AFFINE5) \
-    X(K_AFFINE6) \
-    X(K_MLX_MXFP4) X(K_MLX_MXFP8) X(K_MLX_NVFP4) X(K_Q4_0) X(K_Q4_1) X(K_Q5_0) X(K_Q5_1) X(K_Q8_0) X(K_Q2_K) X(K_Q3_K) \
-        X(K_Q4_K) X(K_Q5_K) X(K_Q6_K) X(K_IQ4_NL) X(K_IQ4_XS) X(K_MXFP4)
+    X(K_AFFINE2) X(K_AFFINE3) X(K_AFFINE5) X(K_AFFINE6) X(K_MLX_MXFP4) X(K_MLX_MXFP8) X(K_MLX_NVFP4) \
+    X(K_Q4_0) X(K_Q4_1) X(K_Q5_0) X(K_Q5_1) X(K_Q8_0) X(K_Q2_K) X(K_Q3_K) X(K_Q4_K) X(K_Q5_K) X(K_Q6_K) \
+    X(K_IQ4_NL) X(K_IQ4_XS) X(K_MXFP4)
+/* clang-format on */
 
 #define PIECE_KERNELS(format) PIECE_ALL(PIECE_KERNEL, format)
 PIECE_FORMATS(PIECE_KERNELS)
@@ -103,7 +107,7 @@ static void block_dot(const lin_weight *w, size_t row0, size_t n, const float *c
         across_dot(w, row0, n, x, m, y);
         return;
     }
-    const unsigned size = m <= PIECE_MOST ? m : (m + 1) / 2;
+    const unsigned size = m <= PIECE_MOST ? m : PIECE_MOST == 1 ? 1 : (m + 1) / 2;
     for (unsigned j = 0; j < m; j += size) {
         const unsigned some = m - j < size ? m - j : size;
         if (w->format == K_TRELLIS)

@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/half.h"
-#include "kernels/cpu/lanes/linear.h"
+#include "kernels/cpu/lanes/pieces.h"
 
 #include <string.h>
 
@@ -104,8 +104,7 @@ INLINE void trellis_rows(const lin_weight *w, size_t row0, size_t n, const float
         for (size_t at = 0; at < w->cols; at += TRELLIS_BLOCK, block += bytes) {
             trellis_at t;
             trellis_begin(&t, block, bits);
-            UNROLL for (size_t v = 0; v < TRELLIS_VECTORS; v++)
-            {
+            for (size_t v = 0; v < TRELLIS_VECTORS; v++) {
                 const vf q                                = trellis_vector(&t, v, factor, bits);
                 UNROLL for (int m = 0; m < M; m++) acc[m] = vf_fma(q, vf_load(x[m] + at + v * LANES), acc[m]);
             }
@@ -121,17 +120,22 @@ INLINE void trellis_rows(const lin_weight *w, size_t row0, size_t n, const float
         TRELLIS_BITS(w->bits, trellis_rows, w, row0, n, x, y, M) \
     }
 TRELLIS_ROWS(1)
+#if PIECE_MOST > 1
 TRELLIS_ROWS(2)
 TRELLIS_ROWS(3)
 TRELLIS_ROWS(4)
+#endif
 
+/* m at most PIECE_MOST. */
 static void trellis_dot(const lin_weight *w, size_t row0, size_t n, const float *const *x, unsigned m, float *const *y)
 {
     switch (m) {
-    case 1: trellis_rows_1(w, row0, n, x, y); break;
+#if PIECE_MOST > 1
     case 2: trellis_rows_2(w, row0, n, x, y); break;
     case 3: trellis_rows_3(w, row0, n, x, y); break;
-    default: trellis_rows_4(w, row0, n, x, y); break;
+    case 4: trellis_rows_4(w, row0, n, x, y); break;
+#endif
+    default: trellis_rows_1(w, row0, n, x, y); break;
     }
 }
 
