@@ -2,6 +2,7 @@
 #include "serve/chat_request.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "serve/fields.h"
 
 #include <stdio.h>
@@ -116,18 +117,78 @@ static bool read_tool(chat_request_parts *out, json_t *tool, size_t i, api_error
     return json_array_append(out->tools, tool) == 0 || no_memory(err);
 }
 
+static const json_t *find_tool(const json_t *tools, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        if (is(json_object_get(function, "name"), name)) return function;
+    }
+    return NULL;
+}
+
+static bool force_function(fields *f, const char *key, const json_t *name, chat_request_parts *out)
+{
+    if (!json_is_string(name)) return field_wrong(f, key, "expected a function's name, found %s", json_kind(name));
+    if (find_tool(out->tools, json_string_value(name)) == NULL)
+        return field_wrong(f, key, "expected one of the tools, found \"%.60s\"", json_string_value(name));
+    out->force_call = true;
+    out->force_name = mem_strdup(json_string_value(name));
+    return out->force_name != NULL || no_memory(f->err);
+}
+
+/* "required": with one tool it is known which. */
+static bool force_any(fields *f, const char *key, chat_request_parts *out)
+{
+    if (out->tools == NULL) return field_wrong(f, key, "expected tools beside it");
+    out->force_call     = true;
+    const json_t *first = json_array_get(out->tools, 0);
+    if (json_array_size(out->tools) > 1) return true;
+    return force_function(f, key, json_object_get(json_object_get(first, "function"), "name"), out);
+}
+
 static bool read_tool_choice(fields *f, chat_request_parts *out)
 {
-    const json_t *choice   = field(f, "tool_choice");
-    bool          parallel = true;
-    (void)field_bool(f, "parallel_tool_calls", &parallel);
+    const json_t *choice = field(f, "tool_choice");
+    bool          many   = true;
+    (void)field_bool(f, "parallel_tool_calls", &many);
     if (f->failed) return false;
-    if (!parallel && out->tools != NULL)
-        return field_wrong(f, "parallel_tool_calls", "expected true: one call at most is not enforced yet");
+    out->one_call = !many && out->tools != NULL;
     if (choice == NULL || is(choice, "auto")) return true;
-    out->no_tool_calls = is(choice, "none");
-    return out->no_tool_calls ||
-           field_wrong(f, "tool_choice", "expected \"auto\" or \"none\": others are not served yet");
+    if (is(choice, "none")) return out->no_tool_calls = true;
+    if (is(choice, "required") || is(choice, "any")) return force_any(f, "tool_choice", out);
+    if (json_is_object(choice) && is(json_object_get(choice, "type"), "function")) {
+        const json_t *function = json_object_get(choice, "function");
+        const json_t *name     = json_object_get(function != NULL ? function : choice, "name");
+        return force_function(f, "tool_choice", name, out);
+    }
+    return field_wrong(f, "tool_choice", "expected \"none\", \"auto\", \"required\" or a function");
+}
+
+/* The names of before tools: `functions` are tools without their wrapping, `function_call` is `tool_choice`. */
+static bool read_functions(fields *f, chat_request_parts *out)
+{
+    const json_t *given = NULL;
+    if (!field_array(f, "functions", CHAT_MAX_TOOLS, &given)) return !f->failed;
+    if (field(f, "tools") != NULL && json_array_size(given) > 0)
+        return field_wrong(f, "functions", "expected no tools beside them");
+    for (size_t i = 0; i < json_array_size(given); i++) {
+        json_t *function = json_array_get(given, i);
+        if (!json_is_object(function) || !json_is_string(json_object_get(function, "name")))
+            return field_wrong(f, "functions", "expected objects with a name, found another at %zu", i);
+        json_t *tool = json_pack("{s:s, s:O}", "type", "function", "function", function);
+        if (tool == NULL || json_array_append_new(out->tools, tool) != 0) return no_memory(f->err);
+    }
+    return true;
+}
+
+static bool read_function_call(fields *f, chat_request_parts *out)
+{
+    const json_t *choice = field(f, "function_call");
+    if (f->failed) return false;
+    if (choice == NULL || is(choice, "auto")) return true;
+    if (field(f, "tool_choice") != NULL) return field_wrong(f, "function_call", "expected no tool_choice beside it");
+    if (is(choice, "none")) return out->no_tool_calls = true;
+    return force_function(f, "function_call", json_object_get(choice, "name"), out);
 }
 
 static bool read_tools(fields *f, chat_request_parts *out)
@@ -138,11 +199,12 @@ static bool read_tools(fields *f, chat_request_parts *out)
     if ((out->tools = json_array()) == NULL) return no_memory(f->err);
     for (size_t i = 0; i < json_array_size(given); i++)
         if (!read_tool(out, json_array_get(given, i), i, f->err)) return false;
+    if (!read_functions(f, out)) return false;
     if (json_array_size(out->tools) == 0) { /* [] is as good as none */
         json_decref(out->tools);
         out->tools = NULL;
     }
-    return read_tool_choice(f, out);
+    return read_tool_choice(f, out) && read_function_call(f, out);
 }
 
 /* ---- template variables ---- */
@@ -229,5 +291,6 @@ void chat_request_free(chat_request_parts *p)
     json_decref(p->messages);
     json_decref(p->tools);
     json_decref(p->kwargs);
+    mem_free(p->force_name);
     *p = (chat_request_parts){0};
 }

@@ -86,6 +86,30 @@ static void fail_job(job *j, const api_error *e)
     j->d->fail(j->d, e);
 }
 
+/* How far the choice is, where its events are to say so. */
+static void watch(job_choice *c, const weir_request_info *i)
+{
+    if (!c->replier.watch) return;
+    c->replier.now = (reply_usage){.prompt        = i->prompt_tokens,
+                                   .cached        = i->cached_tokens,
+                                   .completion    = i->reply.tokens,
+                                   .reasoning     = i->reply.reasoning_tokens,
+                                   .drafted       = i->reply.drafted,
+                                   .accepted      = i->reply.accepted,
+                                   .wait_seconds  = i->wait_seconds,
+                                   .read_seconds  = i->read_seconds,
+                                   .reply_seconds = i->reply_seconds};
+}
+
+/* Part of a reply that is missing would be a wrong answer. */
+static void fail_if_lost(job_choice *c)
+{
+    api_error e;
+    if (!c->replier.failed) return;
+    (void)api_fail(&e, API_INTERNAL, NULL, "out of memory");
+    fail_job(c->of, &e);
+}
+
 /* Takes what choice c came to.  A failure, or a hang-up, ends the whole job. */
 static void end_choice(job_choice *c)
 {
@@ -100,6 +124,9 @@ static void end_choice(job_choice *c)
         j->cut = true;
         if (!j->failed && !j->cancelled)
             replier_end(&c->replier, &(weir_generate_result){.finish = WEIR_FINISH_LENGTH});
+    } else if (c->replier.over && !j->failed && !j->cancelled) { /* it stopped at its call */
+        watch(c, &i);
+        replier_end(&c->replier, &i.reply);
     } else if (i.status == WEIR_CANCELLED || i.reply.finish == WEIR_FINISH_CANCELLED) {
         j->cancelled = !j->failed;
     } else if (i.status != WEIR_OK) {
@@ -109,8 +136,10 @@ static void end_choice(job_choice *c)
         fail_job(j, &e);
     } else if (!j->failed && !j->cancelled) {
         if (i.reply.finish == WEIR_FINISH_LENGTH) j->cut = true;
+        watch(c, &i);
         replier_end(&c->replier, &i.reply);
     }
+    fail_if_lost(c);
     weir_request_free(c->request);
     c->request = NULL;
     j->n_done++;
@@ -140,15 +169,28 @@ static bool on_token(void *user, const weir_token *t)
     if (j->first_ns == 0) tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
+    if (c->replier.watch) {
+        weir_request_info i;
+        weir_request_get_info(c->request, &i);
+        watch(c, &i);
+    }
     replier_token(&c->replier, t);
+    fail_if_lost(c);
     c->last_token_ns = now;
-    return !outlet_closed(j->out);
+    return !j->failed && !c->replier.over && !outlet_closed(j->out);
 }
 
 static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
-    outlet_progress(c->of->out, done, total);
+    const job  *j = c->of;
+    outlet_progress(j->out, done, total);
+    if (j->d->progress != NULL && !j->failed && !j->cancelled && !c->replier.begun) {
+        weir_request_info i;
+        weir_request_get_info(c->request, &i);
+        j->d->progress(j->d, &(reply_progress){
+                                 .total = total, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
+    }
     return true;
 }
 
