@@ -79,18 +79,11 @@ bool replier_find_calls(replier *r, const weir_toolcall_options *tools, bool one
 
 /* ---- tokens ---- */
 
-static bool is_blank(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memchr(" \n\r\t", text[i], 4) == NULL) return false;
-    return true;
-}
-
-/* Whether the token may become content.  What separates a call from what follows never does. */
+/* Whether the token may become content.  The tag that closes a call never does. */
 static bool counts(const replier *r, const weir_token *t)
 {
     if (!r->logprobs || t->reasoning || t->id == UINT32_MAX || r->in_call) return false;
-    return !r->after_call || (t->id != r->tool_close && !is_blank(t->text, t->text_len));
+    return !r->after_call || t->id != r->tool_close;
 }
 
 static void hold(replier *r, const weir_token *t)
@@ -114,6 +107,7 @@ static void hold(replier *r, const weir_token *t)
 void replier_token(replier *r, const weir_token *t)
 {
     begin(r);
+    if (r->after_call && t->id == r->tool_close) r->n_held = 0; /* what precedes the tag is of the call, too */
     if (counts(r, t)) hold(r, t);
     if (r->parser != NULL) {
         if (weir_toolcall_token(r->parser, t->id, t->text, t->text_len, t->reasoning, NULL) != WEIR_OK)
@@ -147,7 +141,7 @@ void replier_end(replier *r, const weir_generate_result *result)
     const bool  unfinished = cut && info.unfinished_len > 0;
     reply_event e          = {.kind       = REPLY_END,
                               .logprobs   = r->held,
-                              .n_logprobs = r->in_call ? 0 : r->n_held,
+                              .n_logprobs = r->in_call || r->after_call ? 0 : r->n_held,
                               .finish     = cut ? REPLY_LENGTH : REPLY_STOP,
                               .stop       = r->over ? NULL : result->stop,
                               .stop_id    = r->over ? NULL : asked_for(r, result->stop_id),
