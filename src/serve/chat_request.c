@@ -71,6 +71,55 @@ static bool read_content(json_t *message, size_t index, api_error *err)
     return ok;
 }
 
+/* A call of before `tool_calls`. */
+static bool read_function_call_of(json_t *message, api_error *err)
+{
+    json_t *call = json_object_get(message, "function_call");
+    if (!json_is_object(call) || json_array_size(json_object_get(message, "tool_calls")) > 0) return true;
+    json_t *calls = json_pack("[{s:s, s:O}]", "type", "function", "function", call);
+    return json_object_set_new(message, "tool_calls", calls) == 0 || no_memory(err);
+}
+
+static bool is_empty(const json_t *text)
+{
+    return json_is_string(text) && json_string_length(text) == 0;
+}
+
+/* The library looks at arguments; clients write none as "", too. */
+static bool read_call(json_t *calls, const json_t *given, const char *name, api_error *err)
+{
+    const json_t *function = json_object_get(given, "function");
+    if (!json_is_object(given))
+        return api_fail(err, API_INVALID, name, "%s: expected an object, found %s", name, json_kind(given));
+    if (function == NULL) function = given;
+    if (!json_is_string(json_object_get(function, "name")))
+        return api_fail(err, API_INVALID, name, "%s.function: expected an object with a name", name);
+    json_t *own = json_copy((json_t *)(uintptr_t)function);
+    bool    ok  = own != NULL;
+    if (ok && is_empty(json_object_get(own, "arguments"))) ok = json_object_del(own, "arguments") == 0;
+    json_t *call = ok ? json_copy((json_t *)(uintptr_t)given) : NULL;
+    ok           = call != NULL && json_object_set(call, "function", own) == 0 && json_array_append(calls, call) == 0;
+    json_decref(own);
+    json_decref(call);
+    return ok || no_memory(err);
+}
+
+static bool read_calls(json_t *message, size_t index, api_error *err)
+{
+    const json_t *given = json_object_get(message, "tool_calls");
+    char          name[80];
+    if (!json_is_array(given)) return true; /* the library looks at the rest */
+    json_t *calls = json_array();
+    bool    ok    = calls != NULL || no_memory(err);
+    for (size_t k = 0; k < json_array_size(given) && ok; k++) {
+        (void)snprintf(name, sizeof name, "messages[%zu].tool_calls[%zu]", index, k);
+        ok = read_call(calls, json_array_get(given, k), name, err);
+    }
+    if (ok && json_object_set(message, "tool_calls", calls) != 0) ok = no_memory(err);
+    json_decref(calls);
+    return ok;
+}
+
 static bool read_message(json_t *messages, const json_t *given, size_t index, api_error *err)
 {
     char name[40];
@@ -85,7 +134,7 @@ static bool read_message(json_t *messages, const json_t *given, size_t index, ap
     if (json_is_string(reasoning) && !json_is_string(json_object_get(m, "reasoning_content")) &&
         json_object_set(m, "reasoning_content", (json_t *)(uintptr_t)reasoning) != 0)
         return no_memory(err);
-    return read_content(m, index, err);
+    return read_function_call_of(m, err) && read_calls(m, index, err) && read_content(m, index, err);
 }
 
 static bool read_messages(fields *f, chat_request_parts *out)

@@ -157,6 +157,18 @@ static void tell_wait(const job_choice *c)
     outlet_header(c->of->out, "x-queue-ms", milliseconds);
 }
 
+/* Of the first choice's prompt, before its reply begins. */
+static void tell_progress(const job_choice *c, uint32_t done)
+{
+    const job        *j = c->of;
+    weir_request_info i;
+    if (j->d->progress == NULL || c != j->choices || c->replier.begun || j->failed || j->cancelled) return;
+    weir_request_get_info(c->request, &i);
+    j->d->progress(j->d,
+                   &(reply_progress){
+                       .total = i.prompt_tokens, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
+}
+
 /* False stops the reply: who asked has gone, or does not read. */
 static bool on_token(void *user, const weir_token *t)
 {
@@ -169,28 +181,22 @@ static bool on_token(void *user, const weir_token *t)
     if (j->first_ns == 0) tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
-    if (c->replier.watch) {
-        weir_request_info i;
-        weir_request_get_info(c->request, &i);
-        watch(c, &i);
-    }
+    weir_request_info i;
+    weir_request_get_info(c->request, &i);
+    tell_progress(c, i.prompt_tokens);
+    watch(c, &i);
     replier_token(&c->replier, t);
     fail_if_lost(c);
     c->last_token_ns = now;
     return !j->failed && !c->replier.over && !outlet_closed(j->out);
 }
 
+/* The last of it comes from on_token: the engine tells it behind the first token. */
 static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
-    const job  *j = c->of;
-    outlet_progress(j->out, done, total);
-    if (j->d->progress != NULL && !j->failed && !j->cancelled && !c->replier.begun) {
-        weir_request_info i;
-        weir_request_get_info(c->request, &i);
-        j->d->progress(j->d, &(reply_progress){
-                                 .total = total, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
-    }
+    outlet_progress(c->of->out, done, total);
+    if (done < total) tell_progress(c, done);
     return true;
 }
 

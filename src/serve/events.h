@@ -74,7 +74,8 @@ struct dialect {
     void (*end)(dialect *d, const reply_usage *u);
     void (*fail)(dialect *d, const api_error *e);
     void (*free)(dialect *d);
-    /* Tokens of the prompt have been read, before any event; NULL: not wanted. */
+    /* Tokens of the prompt have been read; before the first choice begins, the last time with all of them. NULL: not
+     * wanted. */
     void (*progress)(dialect *d, const reply_progress *p);
 };
 

@@ -196,7 +196,7 @@ static void test_logprobs(void **state)
     check((script){CALL("") "\n\n" CALL("") "\n", 1, false}, false, true, ended,
           "begin call0(f) args'{}' done call1(f) args'{}' done end tool_calls ");
     check((script){"<tool_call>no</tool_call>", 2, false}, false, true, ended,
-          "begin text'<tool_call>no</tool_call>'/1000/1/1001 end stop ");
+          "begin text'<tool_call>no'/1000/1 text'</tool_call>'/1001 end stop ");
 }
 
 /* ---- through the writer ---- */

@@ -312,6 +312,26 @@ static void test_chat_messages(void **state)
     check_chat("{}", t, "messages");
 }
 
+static void test_chat_calls(void **state)
+{
+    (void)state;
+    const serve_thinking t = SERVE_THINK_TEMPLATE;
+#define PAST(more) "{\"messages\":[{\"role\":\"assistant\"," more "}]}"
+#define READ(more) "[{\"role\":\"assistant\"," more "}] - {\"add_generation_prompt\":true}"
+#define NAMED(more) "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\"" more "}}]"
+    check_chat(PAST(NAMED(",\"arguments\":\"{}\"")), t, READ(NAMED(",\"arguments\":\"{}\"")));
+    check_chat(PAST(NAMED(",\"arguments\":{\"b\":1,\"a\":2}")), t, READ(NAMED(",\"arguments\":{\"b\":1,\"a\":2}")));
+    check_chat(PAST(NAMED(",\"arguments\":\"\"")), t, READ(NAMED("")));
+    check_chat(PAST("\"function_call\":{\"name\":\"f\",\"arguments\":\"\"}"), t,
+               READ("\"function_call\":{\"name\":\"f\",\"arguments\":\"\"},\"tool_calls\":[{\"type\":\"function\","
+                    "\"function\":{\"name\":\"f\"}}]"));
+    check_chat(PAST("\"tool_calls\":[]"), t, READ("\"tool_calls\":[]"));
+    check_chat(PAST("\"tool_calls\":[{\"type\":\"custom\",\"custom\":{\"name\":\"f\"}}]"), t,
+               "messages[0].tool_calls[0]");
+    check_chat(PAST("\"tool_calls\":[{\"function\":{\"name\":5}}]"), t, "messages[0].tool_calls[0]");
+    check_chat(PAST("\"tool_calls\":[5]"), t, "messages[0].tool_calls[0]");
+}
+
 static void test_chat_tools(void **state)
 {
     (void)state;
@@ -377,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_where_a_reply_ends),
         cmocka_unit_test(test_chat_thinking),
         cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_chat_calls),
         cmocka_unit_test(test_chat_tools),
         cmocka_unit_test(test_json_out),
     };
