@@ -110,6 +110,14 @@ static void fail_if_lost(job_choice *c)
     fail_job(c->of, &e);
 }
 
+static void count_calls(const job_choice *c)
+{
+    weir_toolcall_info calls;
+    if (c->replier.parser == NULL) return;
+    weir_toolcall_get_info(c->replier.parser, &calls);
+    metrics_calls(c->of->loop->o.metrics, &calls);
+}
+
 /* Takes what choice c came to.  A failure, or a hang-up, ends the whole job. */
 static void end_choice(job_choice *c)
 {
@@ -139,6 +147,7 @@ static void end_choice(job_choice *c)
         watch(c, &i);
         replier_end(&c->replier, &i.reply);
     }
+    count_calls(c);
     fail_if_lost(c);
     weir_request_free(c->request);
     c->request = NULL;

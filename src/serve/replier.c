@@ -53,7 +53,6 @@ static void on_parsed(void *user, const weir_toolcall_event *p)
         break;
     case WEIR_TOOLCALL_CONTENT: say_content(r, p->text, p->text_len); break;
     case WEIR_TOOLCALL_BEGIN:
-        r->n_held  = 0;
         r->in_call = true;
         say(r, &(reply_event){.kind = REPLY_CALL, .call = p->index, .call_id = p->id, .name = p->name});
         break;

@@ -118,6 +118,7 @@ class Tools(Case):
         said = first["choices"][0]["message"]
         body["messages"] += [said, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "35"}]
         body.update(tool_choice="auto", max_tokens=8)
+        self.assertGreater(self.server.metrics()['q35_tool_parse_total{result="ok"}'], 0)
         cold = self.server.post(CHAT, dict(body, cache_prompt=False)).json
         warm = self.server.post(CHAT, body).json
         self.assertEqual(warm["choices"][0]["message"]["content"], cold["choices"][0]["message"]["content"])

@@ -195,6 +195,8 @@ static void test_logprobs(void **state)
           "begin think'hm' text'ab'/2 call0(f) args'{\"n\":' args'7}' done text'\nc'/31 text'd'/32 end tool_calls ");
     check((script){CALL("") "\n\n" CALL("") "\n", 1, false}, false, true, ended,
           "begin call0(f) args'{}' done call1(f) args'{}' done end tool_calls ");
+    check((script){"<function=f>\n</function>\nab", 3, false}, false, true, ended,
+          "begin call0(f) args'{}' done text'ab'/9 end tool_calls ");
     check((script){"<tool_call>no</tool_call>", 2, false}, false, true, ended,
           "begin text'<tool_call>no'/1000/1 text'</tool_call>'/1001 end stop ");
 }
