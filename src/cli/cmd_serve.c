@@ -37,6 +37,11 @@ static const arg_option serve_options_table[] = {
     {"--think", NULL, ARG_FLAG, offsetof(options, think), 0, NULL, 0, 0, "reason before the answer,"},
     {"--no-think", NULL, ARG_FLAG, offsetof(options, no_think), 0, NULL, 0, 0,
      "or answer at once, where a request says nothing (default: as\nthe template has it)"},
+    {"--reasoning-budget", NULL, ARG_U32, offsetof(options, reasoning_budget),
+     offsetof(options, reasoning_budget_given), "N", 0, 1 << 30,
+     "tokens of reasoning, where a request says nothing (default:\nno limit); 0: no reasoning"},
+    {"--answer-reserve", NULL, ARG_U32, offsetof(options, answer_reserve), 0, "N", 0, 1 << 30,
+     "of a request's max_tokens leave these to the answer: the\nreasoning may have the others (default: 0, off)"},
 };
 static const arg_group        serve_group = ARG_GROUP("Options", serve_options_table);
 static const arg_group *const groups[]    = {
@@ -142,6 +147,9 @@ static weir_status serve(const session *s, const options *o, const weir_sample_p
         .thinking         = o->think      ? SERVE_THINK_ON
                             : o->no_think ? SERVE_THINK_OFF
                                           : SERVE_THINK_TEMPLATE,
+        .limit_reasoning  = o->reasoning_budget_given,
+        .reasoning_budget = o->reasoning_budget,
+        .answer_reserve   = o->answer_reserve,
         .max_queue        = o->max_queue,
         .shutdown_timeout = o->shutdown_timeout,
         .ready            = on_ready,

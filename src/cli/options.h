@@ -39,7 +39,8 @@ typedef struct options {
     /* serve; parallel is below */
     const char *host, *api_key_file;
     arg_list    api_keys, cors_origins, allowed_hosts;
-    uint32_t    port, max_queue;
+    uint32_t    port, max_queue, reasoning_budget, answer_reserve;
+    bool        reasoning_budget_given;
     bool        insecure, metrics_public;
     double      shutdown_timeout; /* seconds */
 

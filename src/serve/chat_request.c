@@ -2,6 +2,7 @@
 #include "serve/chat_request.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "serve/fields.h"
 
 #include <stdio.h>
@@ -70,6 +71,55 @@ static bool read_content(json_t *message, size_t index, api_error *err)
     return ok;
 }
 
+/* A call of before `tool_calls`. */
+static bool read_function_call_of(json_t *message, api_error *err)
+{
+    json_t *call = json_object_get(message, "function_call");
+    if (!json_is_object(call) || json_array_size(json_object_get(message, "tool_calls")) > 0) return true;
+    json_t *calls = json_pack("[{s:s, s:O}]", "type", "function", "function", call);
+    return json_object_set_new(message, "tool_calls", calls) == 0 || no_memory(err);
+}
+
+static bool is_empty(const json_t *text)
+{
+    return json_is_string(text) && json_string_length(text) == 0;
+}
+
+/* The library looks at arguments; clients write none as "", too. */
+static bool read_call(json_t *calls, const json_t *given, const char *name, api_error *err)
+{
+    const json_t *function = json_object_get(given, "function");
+    if (!json_is_object(given))
+        return api_fail(err, API_INVALID, name, "%s: expected an object, found %s", name, json_kind(given));
+    if (function == NULL) function = given;
+    if (!json_is_string(json_object_get(function, "name")))
+        return api_fail(err, API_INVALID, name, "%s.function: expected an object with a name", name);
+    json_t *own = json_copy((json_t *)(uintptr_t)function);
+    bool    ok  = own != NULL;
+    if (ok && is_empty(json_object_get(own, "arguments"))) ok = json_object_del(own, "arguments") == 0;
+    json_t *call = ok ? json_copy((json_t *)(uintptr_t)given) : NULL;
+    ok           = call != NULL && json_object_set(call, "function", own) == 0 && json_array_append(calls, call) == 0;
+    json_decref(own);
+    json_decref(call);
+    return ok || no_memory(err);
+}
+
+static bool read_calls(json_t *message, size_t index, api_error *err)
+{
+    const json_t *given = json_object_get(message, "tool_calls");
+    char          name[80];
+    if (!json_is_array(given)) return true; /* the library looks at the rest */
+    json_t *calls = json_array();
+    bool    ok    = calls != NULL || no_memory(err);
+    for (size_t k = 0; k < json_array_size(given) && ok; k++) {
+        (void)snprintf(name, sizeof name, "messages[%zu].tool_calls[%zu]", index, k);
+        ok = read_call(calls, json_array_get(given, k), name, err);
+    }
+    if (ok && json_object_set(message, "tool_calls", calls) != 0) ok = no_memory(err);
+    json_decref(calls);
+    return ok;
+}
+
 static bool read_message(json_t *messages, const json_t *given, size_t index, api_error *err)
 {
     char name[40];
@@ -84,7 +134,7 @@ static bool read_message(json_t *messages, const json_t *given, size_t index, ap
     if (json_is_string(reasoning) && !json_is_string(json_object_get(m, "reasoning_content")) &&
         json_object_set(m, "reasoning_content", (json_t *)(uintptr_t)reasoning) != 0)
         return no_memory(err);
-    return read_content(m, index, err);
+    return read_function_call_of(m, err) && read_calls(m, index, err) && read_content(m, index, err);
 }
 
 static bool read_messages(fields *f, chat_request_parts *out)
@@ -116,18 +166,78 @@ static bool read_tool(chat_request_parts *out, json_t *tool, size_t i, api_error
     return json_array_append(out->tools, tool) == 0 || no_memory(err);
 }
 
+static const json_t *find_tool(const json_t *tools, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        if (is(json_object_get(function, "name"), name)) return function;
+    }
+    return NULL;
+}
+
+static bool force_function(fields *f, const char *key, const json_t *name, chat_request_parts *out)
+{
+    if (!json_is_string(name)) return field_wrong(f, key, "expected a function's name, found %s", json_kind(name));
+    if (find_tool(out->tools, json_string_value(name)) == NULL)
+        return field_wrong(f, key, "expected one of the tools, found \"%.60s\"", json_string_value(name));
+    out->force_call = true;
+    out->force_name = mem_strdup(json_string_value(name));
+    return out->force_name != NULL || no_memory(f->err);
+}
+
+/* "required": with one tool it is known which. */
+static bool force_any(fields *f, const char *key, chat_request_parts *out)
+{
+    if (out->tools == NULL) return field_wrong(f, key, "expected tools beside it");
+    out->force_call     = true;
+    const json_t *first = json_array_get(out->tools, 0);
+    if (json_array_size(out->tools) > 1) return true;
+    return force_function(f, key, json_object_get(json_object_get(first, "function"), "name"), out);
+}
+
 static bool read_tool_choice(fields *f, chat_request_parts *out)
 {
-    const json_t *choice   = field(f, "tool_choice");
-    bool          parallel = true;
-    (void)field_bool(f, "parallel_tool_calls", &parallel);
+    const json_t *choice = field(f, "tool_choice");
+    bool          many   = true;
+    (void)field_bool(f, "parallel_tool_calls", &many);
     if (f->failed) return false;
-    if (!parallel && out->tools != NULL)
-        return field_wrong(f, "parallel_tool_calls", "expected true: one call at most is not enforced yet");
+    out->one_call = !many && out->tools != NULL;
     if (choice == NULL || is(choice, "auto")) return true;
-    out->no_tool_calls = is(choice, "none");
-    return out->no_tool_calls ||
-           field_wrong(f, "tool_choice", "expected \"auto\" or \"none\": others are not served yet");
+    if (is(choice, "none")) return out->no_tool_calls = true;
+    if (is(choice, "required") || is(choice, "any")) return force_any(f, "tool_choice", out);
+    if (json_is_object(choice) && is(json_object_get(choice, "type"), "function")) {
+        const json_t *function = json_object_get(choice, "function");
+        const json_t *name     = json_object_get(function != NULL ? function : choice, "name");
+        return force_function(f, "tool_choice", name, out);
+    }
+    return field_wrong(f, "tool_choice", "expected \"none\", \"auto\", \"required\" or a function");
+}
+
+/* The names of before tools: `functions` are tools without their wrapping, `function_call` is `tool_choice`. */
+static bool read_functions(fields *f, chat_request_parts *out)
+{
+    const json_t *given = NULL;
+    if (!field_array(f, "functions", CHAT_MAX_TOOLS, &given)) return !f->failed;
+    if (field(f, "tools") != NULL && json_array_size(given) > 0)
+        return field_wrong(f, "functions", "expected no tools beside them");
+    for (size_t i = 0; i < json_array_size(given); i++) {
+        json_t *function = json_array_get(given, i);
+        if (!json_is_object(function) || !json_is_string(json_object_get(function, "name")))
+            return field_wrong(f, "functions", "expected objects with a name, found another at %zu", i);
+        json_t *tool = json_pack("{s:s, s:O}", "type", "function", "function", function);
+        if (tool == NULL || json_array_append_new(out->tools, tool) != 0) return no_memory(f->err);
+    }
+    return true;
+}
+
+static bool read_function_call(fields *f, chat_request_parts *out)
+{
+    const json_t *choice = field(f, "function_call");
+    if (f->failed) return false;
+    if (choice == NULL || is(choice, "auto")) return true;
+    if (field(f, "tool_choice") != NULL) return field_wrong(f, "function_call", "expected no tool_choice beside it");
+    if (is(choice, "none")) return out->no_tool_calls = true;
+    return force_function(f, "function_call", json_object_get(choice, "name"), out);
 }
 
 static bool read_tools(fields *f, chat_request_parts *out)
@@ -138,11 +248,12 @@ static bool read_tools(fields *f, chat_request_parts *out)
     if ((out->tools = json_array()) == NULL) return no_memory(f->err);
     for (size_t i = 0; i < json_array_size(given); i++)
         if (!read_tool(out, json_array_get(given, i), i, f->err)) return false;
+    if (!read_functions(f, out)) return false;
     if (json_array_size(out->tools) == 0) { /* [] is as good as none */
         json_decref(out->tools);
         out->tools = NULL;
     }
-    return read_tool_choice(f, out);
+    return read_tool_choice(f, out) && read_function_call(f, out);
 }
 
 /* ---- template variables ---- */
@@ -229,5 +340,6 @@ void chat_request_free(chat_request_parts *p)
     json_decref(p->messages);
     json_decref(p->tools);
     json_decref(p->kwargs);
+    mem_free(p->force_name);
     *p = (chat_request_parts){0};
 }

@@ -16,6 +16,9 @@ typedef struct chat_request_parts {
     json_t *tools;          /* functions, in the request's order; NULL: none */
     json_t *kwargs;         /* template variables */
     bool    no_tool_calls;  /* tool_choice "none": tools are shown to the model, and not to be called */
+    bool    force_call;     /* the reply has to begin with a call, */
+    char   *force_name;     /* of this function; NULL: of any.  Owned */
+    bool    one_call;       /* parallel_tool_calls false: the reply ends with its first call */
     size_t  tools_left_out; /* of kinds that are no functions */
 } chat_request_parts;
 

@@ -15,19 +15,23 @@ enum { TEXT_MAX = 1 << 29, FRAME_MAX = 1 << 26 };
 /* What a whole answer has to remember of a choice; JSON that is only wrapped at the end. */
 typedef struct chat_choice {
     str          content, reasoning; /* the insides of JSON strings */
-    str          calls;              /* members of tool_calls, but for the last's end */
+    str          calls;              /* members of tool_calls */
+    str          call;               /* the one that is still open */
+    str          unfinished;         /* what was cut off of it, as the inside of a JSON string */
     str          logprobs;           /* entries */
     reply_finish finish;
     str          stop; /* JSON */
 } chat_choice;
 
 typedef struct chat_writer {
-    dialect      base;
-    outlet      *out; /* the job's share */
-    openai_head  head;
-    chat_form    form;
-    char         request_id[129];
-    chat_choice *choices; /* of a whole answer only */
+    dialect     base;
+    outlet     *out; /* the job's share */
+    openai_head head;
+    chat_form   form;
+    char        request_id[129];
+    void (*write)(dialect *d, const reply_event *e);
+    bool        *thinking; /* [n], with inline_reasoning: the choice's content is inside <think> */
+    chat_choice *choices;  /* of a whole answer only */
     str          frame;
 } chat_writer;
 
@@ -71,12 +75,12 @@ static void close_delta(chat_writer *w, const reply_event *e)
     str_puts(&w->frame, ",\"finish_reason\":");
     if (e->kind == REPLY_END) {
         str_printf(&w->frame, "\"%s\",\"stop_reason\":", openai_finish(e->finish));
-        openai_put_stop(e->stop, &w->frame);
+        openai_put_stop(e, &w->frame);
     } else {
         str_puts(&w->frame, "null");
     }
     str_puts(&w->frame, "}]");
-    if (w->form.form.include_usage) str_puts(&w->frame, ",\"usage\":null");
+    openai_put_now(&w->form.form, e, &w->frame);
     str_putc(&w->frame, '}');
     send(w);
 }
@@ -131,13 +135,21 @@ static void stream_end(dialect *d, const reply_usage *u)
     chat_writer *w = (chat_writer *)d;
     if (w->form.form.include_usage) {
         open_chunk(w);
-        str_puts(&w->frame, "\"choices\":[],");
-        openai_put_usage(u, &w->frame);
+        openai_put_last(&w->form.form, u, &w->frame);
         str_putc(&w->frame, '}');
         send(w);
     }
     (void)outlet_put(w->out, "data: [DONE]\n\n", 14);
     outlet_end(w->out);
+}
+
+static void stream_progress(dialect *d, const reply_progress *p)
+{
+    chat_writer *w = (chat_writer *)d;
+    open_chunk(w);
+    openai_put_progress(p, &w->frame);
+    str_putc(&w->frame, '}');
+    send(w);
 }
 
 /* ---- a whole answer ---- */
@@ -151,14 +163,19 @@ static void whole_event(dialect *d, const reply_event *e)
     case REPLY_REASONING: json_out_escaped(&c->reasoning, e->text, e->len); break;
     case REPLY_CONTENT: json_out_escaped(&c->content, e->text, e->len); break;
     case REPLY_CALL:
-        str_puts(&c->calls, c->calls.len > 0 ? ",{" : "{");
-        put_call_head(&c->calls, e);
+        str_clear(&c->call);
+        str_puts(&c->call, c->calls.len > 0 ? ",{" : "{");
+        put_call_head(&c->call, e);
         break;
-    case REPLY_ARGUMENTS: json_out_escaped(&c->calls, e->text, e->len); break;
-    case REPLY_CALL_END: str_puts(&c->calls, "\"}}"); break;
+    case REPLY_ARGUMENTS: json_out_escaped(&c->call, e->text, e->len); break;
+    case REPLY_CALL_END: /* one that is cut off is none */
+        str_puts(&c->call, "\"}}");
+        str_put(&c->calls, c->call.data, c->call.len);
+        break;
     case REPLY_END:
         c->finish = e->finish;
-        openai_put_stop(e->stop, &c->stop);
+        if (e->unfinished != NULL) json_out_escaped(&c->unfinished, e->unfinished, strlen(e->unfinished));
+        openai_put_stop(e, &c->stop);
         break;
     }
     if (!w->form.logprobs || e->n_logprobs == 0) return;
@@ -166,9 +183,22 @@ static void whole_event(dialect *d, const reply_event *e)
     openai_put_logprobs(w->head.weights, e->logprobs, e->n_logprobs, &c->logprobs);
 }
 
-static bool lost_memory(const chat_choice *c)
+enum { CHOICE_STRINGS = 7 };
+
+static void strings_of(chat_choice *c, str *all[CHOICE_STRINGS])
 {
-    return c->content.failed || c->reasoning.failed || c->calls.failed || c->logprobs.failed || c->stop.failed;
+    str *const list[CHOICE_STRINGS] = {&c->content,    &c->reasoning, &c->calls, &c->call,
+                                       &c->unfinished, &c->logprobs,  &c->stop};
+    memcpy(all, list, sizeof list);
+}
+
+static bool lost_memory(chat_choice *c)
+{
+    str *all[CHOICE_STRINGS];
+    strings_of(c, all);
+    for (size_t i = 0; i < CHOICE_STRINGS; i++)
+        if (all[i]->failed) return true;
+    return false;
 }
 
 static void put_message(const chat_choice *c, str *out)
@@ -191,12 +221,13 @@ static void put_message(const chat_choice *c, str *out)
         str_put(out, c->calls.data, c->calls.len);
         str_putc(out, ']');
     }
+    if (c->unfinished.len > 0) str_printf(out, ",\"x_unfinished_tool_call\":\"%s\"", c->unfinished.data);
     str_putc(out, '}');
 }
 
 static void put_choice(const chat_writer *w, uint32_t i, str *out)
 {
-    const chat_choice *c = &w->choices[i];
+    chat_choice *c = &w->choices[i];
     str_printf(out, "%s{\"index\":%u,", i == 0 ? "" : ",", i);
     put_message(c, out);
     str_puts(out, ",\"logprobs\":");
@@ -222,11 +253,49 @@ static void whole_end(dialect *d, const reply_usage *u)
     for (uint32_t i = 0; i < w->form.n; i++) put_choice(w, i, &body);
     str_puts(&body, "],");
     openai_put_usage(u, &body);
+    if (w->form.form.timings) openai_put_timings(u, &body);
     str_putc(&body, '}');
     answer_json(w->out, &body);
 }
 
 /* ---- both ---- */
+
+static void write_text(chat_writer *w, const reply_event *like, const char *text, size_t n)
+{
+    reply_event e = *like;
+    e.kind        = REPLY_CONTENT;
+    e.text        = text;
+    e.len         = n;
+    e.n_logprobs  = 0;
+    w->write(&w->base, &e);
+}
+
+/* Reasoning as a part of the content, between its tags. */
+static void inline_event(chat_writer *w, const reply_event *e)
+{
+    static const char open[] = "<think>\n", shut[] = "\n</think>\n\n";
+    bool             *in = &w->thinking[e->choice];
+    if (e->kind == REPLY_REASONING) {
+        if (!*in) write_text(w, e, open, strlen(open));
+        *in = true;
+        write_text(w, e, e->text, e->len);
+        return;
+    }
+    if (*in && (e->kind != REPLY_END || e->finish != REPLY_LENGTH)) { /* what the limit cut off stays open */
+        write_text(w, e, shut, strlen(shut));
+        *in = false;
+    }
+    w->write(&w->base, e);
+}
+
+static void on_event(dialect *d, const reply_event *e)
+{
+    chat_writer *w = (chat_writer *)d;
+    if (w->thinking != NULL)
+        inline_event(w, e);
+    else
+        w->write(d, e);
+}
 
 /* Before the stream has begun an error has a status of its own, afterwards a frame; no [DONE]
  * follows it. */
@@ -248,13 +317,12 @@ static void chat_free(dialect *d)
 {
     chat_writer *w = (chat_writer *)d;
     for (uint32_t i = 0; w->choices != NULL && i < w->form.n; i++) {
-        str_free(&w->choices[i].content);
-        str_free(&w->choices[i].reasoning);
-        str_free(&w->choices[i].calls);
-        str_free(&w->choices[i].logprobs);
-        str_free(&w->choices[i].stop);
+        str *all[CHOICE_STRINGS];
+        strings_of(&w->choices[i], all);
+        for (size_t k = 0; k < CHOICE_STRINGS; k++) str_free(all[k]);
     }
     mem_free(w->choices);
+    mem_free(w->thinking);
     str_free(&w->frame);
     openai_head_free(&w->head);
     outlet_release(w->out);
@@ -267,22 +335,26 @@ dialect *chat_writer_new(openai_head *head, const chat_form *form, const char *r
     if (w == NULL) return NULL;
     w->form = *form;
     str_init(&w->frame, FRAME_MAX);
-    w->out  = outlet_share(out);
-    w->base = (dialect){.event = whole_event, .end = whole_end, .fail = chat_fail, .free = chat_free};
+    w->out   = outlet_share(out);
+    w->base  = (dialect){.event = on_event, .end = whole_end, .fail = chat_fail, .free = chat_free};
+    w->write = whole_event;
     (void)memcpy(w->request_id, request_id, strnlen(request_id, sizeof w->request_id - 1));
     if (form->form.stream) {
-        w->base.event = stream_event;
-        w->base.end   = stream_end;
-    } else if ((w->choices = mem_zalloc(form->n, sizeof *w->choices)) == NULL) {
+        w->write    = stream_event;
+        w->base.end = stream_end;
+        if (form->form.progress) w->base.progress = stream_progress;
+    } else {
+        w->choices = mem_zalloc(form->n, sizeof *w->choices);
+    }
+    if (form->inline_reasoning) w->thinking = mem_zalloc(form->n, sizeof *w->thinking);
+    if ((!form->form.stream && w->choices == NULL) || (form->inline_reasoning && w->thinking == NULL)) {
         chat_free(&w->base);
         return NULL;
     }
     for (uint32_t i = 0; w->choices != NULL && i < form->n; i++) {
-        str_init(&w->choices[i].content, TEXT_MAX);
-        str_init(&w->choices[i].reasoning, TEXT_MAX);
-        str_init(&w->choices[i].calls, TEXT_MAX);
-        str_init(&w->choices[i].logprobs, TEXT_MAX);
-        str_init(&w->choices[i].stop, TEXT_MAX);
+        str *all[CHOICE_STRINGS];
+        strings_of(&w->choices[i], all);
+        for (size_t k = 0; k < CHOICE_STRINGS; k++) str_init(all[k], TEXT_MAX);
     }
     w->head = *head;
     *head   = (openai_head){0};

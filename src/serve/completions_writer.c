@@ -142,11 +142,13 @@ static void put_chunk(completions_writer *w, const reply_event *e, const char *t
     str_puts(&w->frame, ",\"finish_reason\":");
     if (e->kind == REPLY_END) {
         str_printf(&w->frame, "\"%s\",\"stop_reason\":", openai_finish(e->finish));
-        openai_put_stop(e->stop, &w->frame);
+        openai_put_stop(e, &w->frame);
     } else {
         str_puts(&w->frame, "null");
     }
-    str_puts(&w->frame, w->form.form.include_usage ? "}],\"usage\":null}" : "}]}");
+    str_puts(&w->frame, "}]");
+    openai_put_now(&w->form.form, e, &w->frame);
+    str_putc(&w->frame, '}');
     send(w);
 }
 
@@ -165,13 +167,21 @@ static void stream_end(dialect *d, const reply_usage *u)
     completions_writer *w = (completions_writer *)d;
     if (w->form.form.include_usage) {
         open_chunk(w);
-        str_puts(&w->frame, "\"choices\":[],");
-        openai_put_usage(u, &w->frame);
+        openai_put_last(&w->form.form, u, &w->frame);
         str_putc(&w->frame, '}');
         send(w);
     }
     (void)outlet_put(w->out, "data: [DONE]\n\n", 14);
     outlet_end(w->out);
+}
+
+static void stream_progress(dialect *d, const reply_progress *p)
+{
+    completions_writer *w = (completions_writer *)d;
+    open_chunk(w);
+    openai_put_progress(p, &w->frame);
+    str_putc(&w->frame, '}');
+    send(w);
 }
 
 /* ---- a whole answer ---- */
@@ -206,6 +216,7 @@ static void whole_end(dialect *d, const reply_usage *u)
     }
     str_puts(&body, "],");
     openai_put_usage(u, &body);
+    if (w->form.form.timings) openai_put_timings(u, &body);
     str_putc(&body, '}');
     answer_json(w->out, &body);
 }
@@ -268,5 +279,6 @@ dialect *completions_writer_new(openai_head *head, const completions_form *form,
                         .end   = form->form.stream ? stream_end : whole_end,
                         .fail  = completions_fail,
                         .free  = completions_free};
+    if (form->form.stream && form->form.progress) w->base.progress = stream_progress;
     return &w->base;
 }

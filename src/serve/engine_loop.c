@@ -86,6 +86,38 @@ static void fail_job(job *j, const api_error *e)
     j->d->fail(j->d, e);
 }
 
+/* How far the choice is, where its events are to say so. */
+static void watch(job_choice *c, const weir_request_info *i)
+{
+    if (!c->replier.watch) return;
+    c->replier.now = (reply_usage){.prompt        = i->prompt_tokens,
+                                   .cached        = i->cached_tokens,
+                                   .completion    = i->reply.tokens,
+                                   .reasoning     = i->reply.reasoning_tokens,
+                                   .drafted       = i->reply.drafted,
+                                   .accepted      = i->reply.accepted,
+                                   .wait_seconds  = i->wait_seconds,
+                                   .read_seconds  = i->read_seconds,
+                                   .reply_seconds = i->reply_seconds};
+}
+
+/* Part of a reply that is missing would be a wrong answer. */
+static void fail_if_lost(job_choice *c)
+{
+    api_error e;
+    if (!c->replier.failed) return;
+    (void)api_fail(&e, API_INTERNAL, NULL, "out of memory");
+    fail_job(c->of, &e);
+}
+
+static void count_calls(const job_choice *c)
+{
+    weir_toolcall_info calls;
+    if (c->replier.parser == NULL) return;
+    weir_toolcall_get_info(c->replier.parser, &calls);
+    metrics_calls(c->of->loop->o.metrics, &calls);
+}
+
 /* Takes what choice c came to.  A failure, or a hang-up, ends the whole job. */
 static void end_choice(job_choice *c)
 {
@@ -100,6 +132,9 @@ static void end_choice(job_choice *c)
         j->cut = true;
         if (!j->failed && !j->cancelled)
             replier_end(&c->replier, &(weir_generate_result){.finish = WEIR_FINISH_LENGTH});
+    } else if (c->replier.over && !j->failed && !j->cancelled) { /* it stopped at its call */
+        watch(c, &i);
+        replier_end(&c->replier, &i.reply);
     } else if (i.status == WEIR_CANCELLED || i.reply.finish == WEIR_FINISH_CANCELLED) {
         j->cancelled = !j->failed;
     } else if (i.status != WEIR_OK) {
@@ -109,8 +144,11 @@ static void end_choice(job_choice *c)
         fail_job(j, &e);
     } else if (!j->failed && !j->cancelled) {
         if (i.reply.finish == WEIR_FINISH_LENGTH) j->cut = true;
+        watch(c, &i);
         replier_end(&c->replier, &i.reply);
     }
+    count_calls(c);
+    fail_if_lost(c);
     weir_request_free(c->request);
     c->request = NULL;
     j->n_done++;
@@ -128,6 +166,18 @@ static void tell_wait(const job_choice *c)
     outlet_header(c->of->out, "x-queue-ms", milliseconds);
 }
 
+/* Of the first choice's prompt, before its reply begins. */
+static void tell_progress(const job_choice *c, uint32_t done)
+{
+    const job        *j = c->of;
+    weir_request_info i;
+    if (j->d->progress == NULL || c != j->choices || c->replier.begun || j->failed || j->cancelled) return;
+    weir_request_get_info(c->request, &i);
+    j->d->progress(j->d,
+                   &(reply_progress){
+                       .total = i.prompt_tokens, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
+}
+
 /* False stops the reply: who asked has gone, or does not read. */
 static bool on_token(void *user, const weir_token *t)
 {
@@ -140,15 +190,22 @@ static bool on_token(void *user, const weir_token *t)
     if (j->first_ns == 0) tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
+    weir_request_info i;
+    weir_request_get_info(c->request, &i);
+    tell_progress(c, i.prompt_tokens);
+    watch(c, &i);
     replier_token(&c->replier, t);
+    fail_if_lost(c);
     c->last_token_ns = now;
-    return !outlet_closed(j->out);
+    return !j->failed && !c->replier.over && !outlet_closed(j->out);
 }
 
+/* The last of it comes from on_token: the engine tells it behind the first token. */
 static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
     outlet_progress(c->of->out, done, total);
+    if (done < total) tell_progress(c, done);
     return true;
 }
 

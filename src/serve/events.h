@@ -9,6 +9,7 @@
  *
  *     BEGIN  (REASONING | CONTENT | CALL ARGUMENTS* CALL_END)*  END
  *
+ * A call that the limit cut off has no CALL_END; END tells it as `unfinished`.
  * Choices interleave.  Then comes one end() for all of them, or fail() at any time instead:
  * nothing follows either.  Texts are whole characters, never empty, and borrowed for the call.
  * All calls of one dialect come from one thread, the engine's, and must not wait. */
@@ -37,6 +38,14 @@ typedef struct reply_logprob {
     weir_logprob top[20];
 } reply_logprob;
 
+/* Of all choices; the prompt counts once. */
+typedef struct reply_usage {
+    uint32_t prompt, cached; /* cached: of the prompt */
+    uint32_t completion, reasoning;
+    uint32_t drafted, accepted;
+    double   wait_seconds, read_seconds, reply_seconds;
+} reply_usage;
+
 typedef struct reply_event {
     reply_kind           kind;
     uint32_t             choice;
@@ -47,16 +56,17 @@ typedef struct reply_event {
     uint32_t             call; /* counts from 0 in each choice */
     const char          *call_id, *name;
     reply_finish         finish;
-    const char          *stop; /* the stop string that was met, or NULL */
+    const char          *stop;       /* the stop string that was met, or NULL */
+    const uint32_t      *stop_id;    /* of END: the id of the request's stop_token_ids that was met, or NULL */
+    const char          *unfinished; /* of END: the call that was cut off, as the model wrote it, or NULL */
+    const reply_usage   *now;        /* of this choice so far, where the job asks for it (watch); else NULL */
 } reply_event;
 
-/* Of all choices; the prompt counts once. */
-typedef struct reply_usage {
-    uint32_t prompt, cached; /* cached: of the prompt */
-    uint32_t completion, reasoning;
-    uint32_t drafted, accepted;
-    double   wait_seconds, read_seconds, reply_seconds;
-} reply_usage;
+/* Of the first prompt. */
+typedef struct reply_progress {
+    uint32_t total, cached, done; /* cached ones are among done */
+    double   seconds;
+} reply_progress;
 
 typedef struct dialect dialect;
 struct dialect {
@@ -64,6 +74,9 @@ struct dialect {
     void (*end)(dialect *d, const reply_usage *u);
     void (*fail)(dialect *d, const api_error *e);
     void (*free)(dialect *d);
+    /* Tokens of the prompt have been read; before the first choice begins, the last time with all of them. NULL: not
+     * wanted. */
+    void (*progress)(dialect *d, const reply_progress *p);
 };
 
 #endif

@@ -13,7 +13,10 @@ enum { MAX_STOP_BYTES = 1024, MAX_BIAS = 1024 };
 
 /* ---- what is not served ---- */
 
-typedef enum harmless { NOTHING, FALSE, EMPTY, TEXT, MINUS_ONE, RAW, ONE } harmless;
+typedef enum harmless { NOTHING, FALSE, TRUE, EMPTY, TEXT, RAW, ZERO, ONE, NOT_ABOVE_0 } harmless;
+
+#define STRUCTURED "structured output is not served yet"
+#define SAMPLER "this way of drawing tokens is not served"
 
 /* A field that is refused unless it is absent, null or says nothing. */
 static const struct {
@@ -21,39 +24,75 @@ static const struct {
     harmless    unless;
     const char *why;
 } refused[] = {
-    {"grammar", EMPTY, "structured output is not served yet"},
-    {"json_schema", NOTHING, "structured output is not served yet"},
-    {"guided_json", NOTHING, "structured output is not served yet"},
-    {"guided_regex", NOTHING, "structured output is not served yet"},
-    {"guided_choice", NOTHING, "structured output is not served yet"},
-    {"guided_grammar", NOTHING, "structured output is not served yet"},
-    {"structured_outputs", NOTHING, "structured output is not served yet"},
-    {"functions", EMPTY, "use tools"},
-    {"function_call", NOTHING, "use tool_choice"},
-    {"thinking_token_budget", MINUS_ONE, "a budget for reasoning is not served yet"},
-    {"thinking_budget", MINUS_ONE, "a budget for reasoning is not served yet"},
-    {"thinking_budget_tokens", MINUS_ONE, "a budget for reasoning is not served yet"},
-    {"reasoning_budget", MINUS_ONE, "a budget for reasoning is not served yet"},
-    {"stop_token_ids", EMPTY, "stop strings are served, ids are not yet"},
-    {"include_stop_str_in_output", FALSE, "the stop string is never part of the reply"},
+    {"grammar", EMPTY, STRUCTURED},
+    {"json_schema", NOTHING, STRUCTURED},
+    {"guided_json", NOTHING, STRUCTURED},
+    {"guided_regex", NOTHING, STRUCTURED},
+    {"guided_choice", NOTHING, STRUCTURED},
+    {"guided_grammar", NOTHING, STRUCTURED},
+    {"structured_outputs", NOTHING, STRUCTURED},
+    {"regex", EMPTY, STRUCTURED},
+    {"ebnf", EMPTY, STRUCTURED},
+    {"reasoning_budget_message", EMPTY, "what closes the reasoning cannot be chosen"},
+    {"chat_template", EMPTY, "the model's own template is used"},
+    {"documents", EMPTY, "not served"},
     {"logprobs_mode", RAW, "log probabilities are those of the raw logits"},
-    {"use_beam_search", FALSE, "not served"},
-    {"audio", NOTHING, "not served"},
+    {"prompt_logprobs", ZERO, "log probabilities are those of the reply"},
+    {"n_probs", ZERO, "use logprobs and top_logprobs"},
+    {"post_sampling_probs", FALSE, "log probabilities are those of the raw logits"},
+    {"return_token_ids", FALSE, "not served"},
+    {"return_tokens", FALSE, "not served"},
+    {"skip_special_tokens", TRUE, "special tokens have no text"},
+    {"truncate_prompt_tokens", NOT_ABOVE_0, "a prompt is never cut"},
+    {"allowed_token_ids", EMPTY, "use logit_bias"},
+    {"bad_words", EMPTY, "use logit_bias"},
+    {"bad_words_ids", EMPTY, "use logit_bias"},
+    {"banned_tokens", EMPTY, "use logit_bias"},
+    {"logits_processors", EMPTY, SAMPLER},
+    {"samplers", EMPTY, "the order of the samplers cannot be chosen"},
+    {"use_beam_search", FALSE, SAMPLER},
+    {"num_beams", ONE, SAMPLER},
     {"best_of", ONE, "not served"},
+    {"length_penalty", ONE, SAMPLER},
+    {"no_repeat_ngram_size", ZERO, SAMPLER},
+    {"typical_p", ONE, SAMPLER},
+    {"tfs", ONE, SAMPLER},
+    {"tfs_z", ONE, SAMPLER},
+    {"top_a", ZERO, SAMPLER},
+    {"top_n_sigma", NOT_ABOVE_0, SAMPLER},
+    {"mirostat", ZERO, SAMPLER},
+    {"mirostat_mode", ZERO, SAMPLER},
+    {"dynatemp_range", ZERO, SAMPLER},
+    {"dry_multiplier", ZERO, SAMPLER},
+    {"smoothing_factor", ZERO, SAMPLER},
+    {"epsilon_cutoff", ZERO, SAMPLER},
+    {"eta_cutoff", ZERO, SAMPLER},
+    {"penalty_alpha", ZERO, SAMPLER},
+    {"guidance_scale", ONE, SAMPLER},
+    {"adaptive_target", NOT_ABOVE_0, SAMPLER},
+    {"audio", NOTHING, "not served"},
     {"lora", EMPTY, "use adapter"},
+    {"lora_path", EMPTY, "use adapter"},
 };
+
+static bool is_number(const json_t *v, double n)
+{
+    return json_is_number(v) && json_number_value(v) == n;
+}
 
 static bool says_nothing(const json_t *v, harmless unless)
 {
     switch (unless) {
     case NOTHING: return false;
     case FALSE: return json_is_false(v);
+    case TRUE: return json_is_true(v);
     case EMPTY:
         return (json_is_array(v) && json_array_size(v) == 0) || (json_is_string(v) && json_string_length(v) == 0);
     case TEXT: return json_is_string(v) && strcmp(json_string_value(v), "text") == 0;
-    case MINUS_ONE: return json_is_integer(v) && json_integer_value(v) == -1;
     case RAW: return json_is_string(v) && strncmp(json_string_value(v), "raw", 3) == 0;
-    case ONE: return json_is_integer(v) && json_integer_value(v) == 1;
+    case ZERO: return is_number(v, 0);
+    case ONE: return is_number(v, 1);
+    case NOT_ABOVE_0: return json_is_number(v) && json_number_value(v) <= 0;
     }
     return false;
 }
@@ -196,6 +235,47 @@ static void read_end(fields *f, job_options *o)
     }
 }
 
+static void read_stop_ids(const server *s, fields *f, job_options *o)
+{
+    const json_t *ids;
+    (void)field_bool(f, "include_stop_str_in_output", &o->include_stop);
+    if (!field_array(f, "stop_token_ids", JOB_MAX_STOP_IDS, &ids)) return;
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const json_t *v = json_array_get(ids, i);
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= s->model.vocab_size) {
+            (void)field_wrong(f, "stop_token_ids", "expected token ids below %u, found another at %zu",
+                              s->model.vocab_size, i);
+            return;
+        }
+        o->stop_ids[o->n_stop_ids++] = (uint32_t)json_integer_value(v);
+    }
+}
+
+/* ---- how much is reasoned ---- */
+
+static int64_t budget(const serve_options *o, fields *f)
+{
+    /* Those of vLLM, llama.cpp (two) and DashScope; the first that is there counts. */
+    static const char *const names[] = {"thinking_token_budget", "reasoning_budget", "thinking_budget_tokens",
+                                        "thinking_budget"};
+    int64_t                  n       = -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (field_whole(f, names[i], -1, INT32_MAX, &n)) return n;
+    return o->limit_reasoning ? (int64_t)o->reasoning_budget : -1;
+}
+
+/* A reply whose length is limited keeps some of it for the answer. */
+static void read_budget(const server *s, fields *f, job_options *o)
+{
+    const int64_t  given   = budget(s->o, f);
+    const uint32_t reserve = s->o->answer_reserve;
+    o->limit_reasoning     = given >= 0;
+    o->reasoning_budget    = given >= 0 ? (uint32_t)given : 0;
+    if (o->limit_reasoning || reserve == 0 || !o->max_tokens_given) return;
+    o->limit_reasoning  = true;
+    o->reasoning_budget = o->max_tokens > reserve ? o->max_tokens - reserve : 0;
+}
+
 static void read_priority(fields *f, job_options *o)
 {
     const json_t *v = field(f, "priority");
@@ -223,6 +303,8 @@ bool generation_read(const server *s, const json_t *body, job_options *o, api_er
     read_sampling(&f, &o->sample);
     read_bias(s, &f, o);
     read_end(&f, o);
+    read_stop_ids(s, &f, o);
+    read_budget(s, &f, o);
     (void)field_whole(&f, "n", 1, WEIR_MAX_CHOICES, &n);
     o->n = (uint32_t)n;
     (void)field_bool(&f, "cache_prompt", &cache);

@@ -9,9 +9,9 @@
 #include "serve/events.h"
 #include "serve/outlet.h"
 #include "serve/replier.h"
-#include "weir/text.h"
+#include "weir/toolcall.h"
 
-enum { JOB_MAX_CHOICES = 128, JOB_MAX_STOPS = 16 };
+enum { JOB_MAX_CHOICES = 128, JOB_MAX_STOPS = 16, JOB_MAX_STOP_IDS = 64 };
 
 typedef struct job job;
 struct engine_loop;
@@ -40,6 +40,19 @@ typedef struct job_options {
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
     size_t              n_adapters;
+
+    size_t   n_stop_ids;
+    uint32_t stop_ids[JOB_MAX_STOP_IDS];
+    bool     include_stop;    /* the stop string that is met is part of the content */
+    bool     limit_reasoning; /* to reasoning_budget tokens */
+    uint32_t reasoning_budget;
+    bool     watch; /* events tell how far their choice is (reply_event.now) */
+
+    /* Calls (calls.h); `tools` NULL: what the model writes of them is content. */
+    char                 *tools;  /* JSON, owned */
+    weir_toolcall_options parser; /* tools_json apart */
+    bool                  one_call;
+    weir_ids              prefix; /* ids that the content begins with; owned */
 } job_options;
 
 void job_options_free(job_options *o);

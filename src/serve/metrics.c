@@ -77,6 +77,7 @@ struct metrics {
     histogram       h[HISTOGRAMS];
     uint64_t        finished[METRICS_FINISHES];
     uint64_t        prompt, cached, generated, drafted, accepted, steps, most_tokens;
+    uint64_t        calls, repairs, malformed;
     double          reading, replying, step_seconds;
     uint64_t        busy; /* sum of running over steps */
     metrics_state   now;
@@ -145,6 +146,15 @@ void metrics_request_over(metrics *m, const metrics_request *r)
         if (r->prompt + r->completion > m->most_tokens) m->most_tokens = r->prompt + r->completion;
         m->mean_seconds = m->mean_seconds <= 0 ? r->total : 0.8 * m->mean_seconds + 0.2 * r->total;
     }
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+void metrics_calls(metrics *m, const weir_toolcall_info *i)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    m->calls += i->calls;
+    m->repairs += i->repairs;
+    m->malformed += i->malformed;
     (void)pthread_mutex_unlock(&m->lock);
 }
 
@@ -305,6 +315,11 @@ static void put_own(const metrics *m, str *out)
     head(out, "q35_cache_bytes", "gauge", "Bytes of the prefix cache.");
     str_printf(out, "q35_cache_bytes{tier=\"memory\"} %llu\nq35_cache_bytes{tier=\"disk\"} %llu\n",
                (unsigned long long)m->now.cache.memory_bytes, (unsigned long long)m->now.cache.disk_bytes);
+    head(out, "q35_tool_parse_total", "counter", "Tool calls; tags of them put right; blocks that were no call.");
+    str_printf(out,
+               "q35_tool_parse_total{result=\"ok\"} %llu\nq35_tool_parse_total{result=\"repaired\"} %llu\n"
+               "q35_tool_parse_total{result=\"content\"} %llu\n",
+               (unsigned long long)m->calls, (unsigned long long)m->repairs, (unsigned long long)m->malformed);
     head(out, "q35_build_info", "gauge", "Always 1.");
     str_printf(out, "q35_build_info{version=\"%s\",backend=\"cpu\"} 1\n", weir_version());
     head(out, "q35_http_requests_total", "counter", "Answers by path and status.");

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "weir/request.h"
+#include "weir/toolcall.h"
 
 typedef struct metrics metrics;
 
@@ -32,6 +33,8 @@ typedef struct metrics_request {
 } metrics_request;
 
 void metrics_request_over(metrics *m, const metrics_request *r);
+/* What a reply to a request with tools had of calls. */
+void metrics_calls(metrics *m, const weir_toolcall_info *i);
 /* Seconds from one token of a reply to its next. */
 void metrics_gap(metrics *m, double seconds);
 

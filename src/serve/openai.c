@@ -19,18 +19,24 @@ bool openai_read_form(const server *s, const json_t *body, const char *id_prefix
     *head = (openai_head){.created = (int64_t)time(NULL), .fingerprint = s->fingerprint, .weights = s->o->model};
     random_id(id_prefix, head->id, sizeof head->id);
     (void)field_bool(&f, "stream", &form->stream);
+    (void)field_bool(&f, "timings_per_token", &form->every_timings);
+    (void)field_bool(&f, "return_progress", &form->progress);
+    form->timings = form->every_timings || form->progress;
     (void)field_string(&f, "model", &model);
     if (field_object(&f, "stream_options", &options)) {
         fields of = {.object = options, .where = "stream_options", .err = err, .failed = f.failed};
         (void)field_bool(&of, "include_usage", &form->include_usage);
-        bool every = false;
-        if (field_bool(&of, "continuous_usage_stats", &every) && every)
-            (void)field_wrong(&of, "continuous_usage_stats", "usage comes once, at the end (include_usage)");
+        (void)field_bool(&of, "continuous_usage_stats", &form->every_usage);
         f.failed = of.failed;
     }
     if (f.failed) return false;
     head->model = mem_strdup(model);
     return head->model != NULL || api_fail(err, API_INTERNAL, NULL, "out of memory");
+}
+
+bool openai_watches(const openai_form *f)
+{
+    return f->stream && (f->every_usage || f->timings);
 }
 
 void openai_head_free(openai_head *h)
@@ -66,12 +72,57 @@ const char *openai_finish(reply_finish f)
     return "tool_calls";
 }
 
-void openai_put_stop(const char *stop, str *out)
+/* Milliseconds of n tokens, under llama.cpp's names. */
+static void put_times(const char *name, uint32_t n, double seconds, str *out)
 {
-    if (stop == NULL)
-        str_puts(out, "null");
+    str_printf(out, ",\"%s_n\":%u,\"%s_ms\":", name, n, name);
+    json_out_number(out, seconds * 1e3);
+    str_printf(out, ",\"%s_per_token_ms\":", name);
+    json_out_number(out, n > 0 ? seconds * 1e3 / n : 0);
+    str_printf(out, ",\"%s_per_second\":", name);
+    json_out_number(out, seconds > 0 ? n / seconds : 0);
+}
+
+void openai_put_timings(const reply_usage *u, str *out)
+{
+    str_printf(out, ",\"timings\":{\"cache_n\":%u", u->cached);
+    put_times("prompt", u->prompt - u->cached, u->read_seconds, out);
+    put_times("predicted", u->completion, u->reply_seconds, out);
+    str_printf(out, ",\"draft_n\":%u,\"draft_n_accepted\":%u}", u->drafted, u->accepted);
+}
+
+void openai_put_now(const openai_form *f, const reply_event *e, str *out)
+{
+    if (f->every_usage && e->now != NULL) {
+        str_putc(out, ',');
+        openai_put_usage(e->now, out);
+    } else if (f->include_usage) {
+        str_puts(out, ",\"usage\":null");
+    }
+    if (e->now != NULL && (f->every_timings || (f->timings && e->kind == REPLY_END))) openai_put_timings(e->now, out);
+}
+
+void openai_put_progress(const reply_progress *p, str *out)
+{
+    str_printf(out, "\"choices\":[],\"prompt_progress\":{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%.0f}",
+               p->total, p->cached, p->done, p->seconds * 1e3);
+}
+
+void openai_put_last(const openai_form *f, const reply_usage *u, str *out)
+{
+    str_puts(out, "\"choices\":[],");
+    openai_put_usage(u, out);
+    if (f->timings) openai_put_timings(u, out);
+}
+
+void openai_put_stop(const reply_event *e, str *out)
+{
+    if (e->stop != NULL)
+        json_out_string(out, e->stop, strlen(e->stop));
+    else if (e->stop_id != NULL)
+        str_printf(out, "%u", *e->stop_id);
     else
-        json_out_string(out, stop, strlen(stop));
+        str_puts(out, "null");
 }
 
 void openai_put_token(const weir_model *m, uint32_t id, str *out)

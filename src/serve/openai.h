@@ -16,7 +16,14 @@ typedef struct openai_head {
 /* How a client wants its answer. */
 typedef struct openai_form {
     bool stream, include_usage;
+    bool every_usage;   /* every chunk tells the usage so far */
+    bool timings;       /* the end of the answer tells how long it took, */
+    bool every_timings; /* and so does every chunk */
+    bool progress;      /* chunks tell how much of the prompt has been read */
 } openai_form;
+
+/* The events of a reply have to say how far it is. */
+bool openai_watches(const openai_form *f);
 
 /* Reads stream, stream_options and model.  False with *err filled; `head` is released with
  * openai_head_free in any case. */
@@ -29,8 +36,15 @@ void openai_put_head(const openai_head *h, const char *object, str *out);
 /* `"usage":{...}` */
 void        openai_put_usage(const reply_usage *u, str *out);
 const char *openai_finish(reply_finish f);
-/* `"stop"`, or null. */
-void openai_put_stop(const char *stop, str *out);
+/* `,"timings":{...}` */
+void openai_put_timings(const reply_usage *u, str *out);
+/* How far a reply is, as members behind others of its chunk. */
+void openai_put_now(const openai_form *f, const reply_event *e, str *out);
+/* All of a chunk's members from "choices" on, of the prompt's progress; of the end of the stream. */
+void openai_put_progress(const reply_progress *p, str *out);
+void openai_put_last(const openai_form *f, const reply_usage *u, str *out);
+/* The stop string or id of the end of a reply, or null. */
+void openai_put_stop(const reply_event *e, str *out);
 /* Chat's form: `{"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}` for each, with
  * commas between. */
 void openai_put_logprobs(const weir_model *m, const reply_logprob *l, uint32_t n, str *out);
@@ -43,6 +57,7 @@ typedef struct chat_form {
     openai_form form;
     uint32_t    n;
     bool        logprobs;
+    bool        inline_reasoning; /* in the content, between <think> and </think> */
 } chat_form;
 
 /* A dialect that writes to `out`; takes what *head owns.  NULL without memory. */

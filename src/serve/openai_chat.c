@@ -1,6 +1,7 @@
 /* serve/openai_chat.c - POST /v1/chat/completions. */
 #include "base/mem.h"
 #include "serve/body.h"
+#include "serve/calls.h"
 #include "serve/fields.h"
 #include "serve/generation.h"
 #include "serve/openai.h"
@@ -8,6 +9,7 @@
 #include "serve/sse.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool read_logprobs(const json_t *body, job_options *o, api_error *err)
 {
@@ -23,19 +25,26 @@ static bool read_logprobs(const json_t *body, job_options *o, api_error *err)
     return !f.failed;
 }
 
-/* tool_choice "none": the model sees the tools, and cannot begin a call. */
-static bool ban_tool_calls(const server *s, job_options *o, api_error *err)
+/* llama.cpp's word for where reasoning goes. */
+static bool read_reasoning_format(const json_t *body, bool *in_content, api_error *err)
 {
-    if (s->tool_call == UINT32_MAX) return true;
-    if (o->bias == NULL) o->bias = mem_alloc(1, sizeof *o->bias);
-    if (o->bias == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
-    for (size_t i = 0; i < o->n_bias; i++) {
-        if (o->bias[i].id != s->tool_call) continue;
-        o->bias[i].bias = -100;
-        return true;
-    }
-    o->bias[o->n_bias++] = (weir_logit_bias){s->tool_call, -100};
-    return true;
+    fields      f        = {.object = body, .where = "", .err = err};
+    const char *format   = "auto";
+    bool        separate = true; /* SGLang's */
+    (void)field_bool(&f, "separate_reasoning", &separate);
+    (void)field_string(&f, "reasoning_format", &format);
+    if (!f.failed && strcmp(format, "none") != 0 && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0)
+        (void)field_wrong(&f, "reasoning_format", "expected none, auto or deepseek, found \"%.40s\"", format);
+    *in_content = !separate || strcmp(format, "none") == 0;
+    return !f.failed;
+}
+
+/* No reasoning at all is the template's to say: it closes the block in the prompt. */
+static bool skip_reasoning(const job_options *o, json_t *kwargs, api_error *err)
+{
+    if (!o->limit_reasoning || o->reasoning_budget > 0) return true;
+    return json_object_set_new(kwargs, "enable_thinking", json_false()) == 0 ||
+           api_fail(err, API_INTERNAL, NULL, "out of memory");
 }
 
 static bool read_options(const server *s, const json_t *body, const chat_request_parts *parts, job_options *o,
@@ -44,14 +53,14 @@ static bool read_options(const server *s, const json_t *body, const chat_request
     if (!generation_read(s, body, o, err) || !read_logprobs(body, o, err)) return false;
     if (o->max_tokens_given && o->max_tokens == 0)
         return api_fail(err, API_INVALID, "max_tokens", "max_tokens: expected at least 1, found 0");
-    return !parts->no_tool_calls || ban_tool_calls(s, o, err);
+    return calls_read(s, parts, NULL, o, err) && skip_reasoning(o, parts->kwargs, err);
 }
 
 /* Takes *o, the ids of *p and what *head owns. */
 static bool submit(server *s, const http_request *r, job_options *o, weir_prompt *p, openai_head *head,
-                   const openai_form *form, outlet *out, api_error *err)
+                   const chat_form *form, outlet *out, api_error *err)
 {
-    dialect  *d = chat_writer_new(head, &(chat_form){.form = *form, .n = o->n, .logprobs = o->logprobs}, r->id, out);
+    dialect  *d       = chat_writer_new(head, form, r->id, out);
     weir_ids *prompts = mem_zalloc(1, sizeof *prompts);
     if (d == NULL || prompts == NULL) {
         if (d != NULL) d->free(d);
@@ -66,7 +75,7 @@ static bool submit(server *s, const http_request *r, job_options *o, weir_prompt
     j->path        = "/v1/chat/completions";
     j->received_ns = r->received_ns;
     (void)snprintf(j->request_id, sizeof j->request_id, "%s", r->id);
-    if (form->stream) j->stream_type = SSE_TYPE;
+    if (form->form.stream) j->stream_type = SSE_TYPE;
     j->comments = true;
     if (engine_loop_submit(s->loop, j, err)) return true;
     job_free(j);
@@ -79,12 +88,16 @@ static bool serve_chat(server *s, const http_request *r, const json_t *body, out
     job_options        o     = {0};
     weir_prompt        p     = {0};
     openai_head        head  = {0};
-    openai_form        form;
-    bool               ok = openai_read_form(s, body, "chatcmpl-", &form, &head, err) &&
+    chat_form          form  = {0};
+    bool               ok    = openai_read_form(s, body, "chatcmpl-", &form.form, &head, err) &&
+              read_reasoning_format(body, &form.inline_reasoning, err) &&
               chat_request_read(body, s->o->thinking, &parts, err) && read_options(s, body, &parts, &o, err) &&
               prompt_render(s, &parts, &p, err) && prompt_fits(s, p.ids.n, err);
     if (ok && parts.tools_left_out > 0)
         outlet_header(out, "Warning", "299 - \"tools that are no functions are left out\"");
+    form.n        = o.n;
+    form.logprobs = o.logprobs;
+    o.watch       = openai_watches(&form.form);
     if (ok) ok = submit(s, r, &o, &p, &head, &form, out, err);
     chat_request_free(&parts);
     job_options_free(&o);

@@ -129,8 +129,9 @@ static bool submit(server *s, const http_request *r, job_options *o, texts *t, o
     const completions_form cf = {.form = *form, .n = (uint32_t)(t->n * o->n), .logprobs = o->logprobs, .echo = t->echo};
     dialect               *d  = completions_writer_new(head, &cf, r->id, out);
     if (d == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
-    job *j = job_new(o, t->ids, t->n, d, out);
-    *t     = (texts){0};
+    o->watch = openai_watches(form);
+    job *j   = job_new(o, t->ids, t->n, d, out);
+    *t       = (texts){0};
     if (j == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
     j->path        = "/v1/completions";
     j->received_ns = r->received_ns;

@@ -43,6 +43,9 @@ typedef struct serve_options {
 
     weir_sample_params sample; /* where a request says nothing */
     serve_thinking     thinking;
+    bool               limit_reasoning;  /* to reasoning_budget tokens, where a request says nothing */
+    uint32_t           reasoning_budget; /* 0: no reasoning */
+    uint32_t           answer_reserve;   /* of a request's max_tokens, for what follows the reasoning; 0: none */
     uint32_t           max_queue;        /* choices that may wait beside those that run */
     double             shutdown_timeout; /* seconds that running replies have to finish */
 

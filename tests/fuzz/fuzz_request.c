@@ -52,6 +52,7 @@ static void check_chat(const json_t *body)
     if (chat_request_read(body, SERVE_THINK_TEMPLATE, &p, &e)) {
         if (json_array_size(p.messages) == 0 || !json_is_object(p.kwargs)) abort();
         if (p.tools != NULL && json_array_size(p.tools) == 0) abort();
+        if (p.tools == NULL && (p.force_call || p.one_call)) abort();
     } else {
         check_error(&e);
     }

@@ -27,6 +27,35 @@ class Client(Case):
         self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
         self.assertEqual(whole.usage.prompt_tokens_details.cached_tokens, 0)
 
+    def test_tools(self):
+        """A whole round of an agent: the call streamed and whole, its result sent back."""
+        ask = {"model": "demo", "messages": [{"role": "user", "content": "Area of 7 by 5?"}], "seed": 5, "max_tokens": 48,
+               "reasoning_effort": "none", "tool_choice": {"type": "function", "function": {"name": "area"}},
+               "parallel_tool_calls": False,
+               "tools": [{"type": "function", "function": {"name": "area", "parameters": {
+                   "type": "object", "properties": {"w": {"type": "integer"}}}}}]}
+        choice = self.client.chat.completions.create(**ask).choices[0]
+        call = choice.message.tool_calls[0]
+        self.assertEqual((choice.finish_reason, call.type, call.function.name), ("tool_calls", "function", "area"))
+        with self.client.chat.completions.stream(**ask) as stream:
+            joined = stream.get_final_completion().choices[0]
+        self.assertEqual(joined.finish_reason, "tool_calls")
+        self.assertEqual([(c.function.name, c.function.arguments) for c in joined.message.tool_calls],
+                         [(call.function.name, call.function.arguments)])
+        ask["messages"] += [choice.message, {"role": "tool", "tool_call_id": call.id, "content": "35"}]
+        del ask["tool_choice"]
+        again = self.client.chat.completions.create(**ask)
+        self.assertGreater(again.usage.prompt_tokens_details.cached_tokens, 0)
+
+    def test_reasoning_budget(self):
+        ask = {"model": "demo", "messages": [{"role": "user", "content": "Hello."}], "seed": 3, "max_tokens": 60,
+               "reasoning_effort": "high"}
+        free = self.client.chat.completions.create(**ask).choices[0].message
+        short = self.client.chat.completions.create(extra_body={"thinking_token_budget": 2}, **ask).choices[0].message
+        self.assertTrue(free.reasoning_content.startswith(short.reasoning_content))
+        self.assertLess(len(short.reasoning_content), len(free.reasoning_content))
+        self.assertTrue(short.content)
+
     def test_the_rest(self):
         self.assertEqual([m.id for m in self.client.models.list()], ["demo"])
         self.assertEqual(self.client.models.retrieve("demo").object, "model")

@@ -40,7 +40,7 @@ class Wrong(Case):
                              ("logit_bias", {"99999999": 1}), ("presence_penalty", 2.5), ("top_logprobs", 21), ("min_p", 2),
                              ("repetition_penalty", 0), ("reasoning_effort", "hihg"), ("priority", "urgent"),
                              ("response_format", {"type": "json_object"}), ("tool_choice", "required"), ("grammar", "root"),
-                             ("modalities", ["audio"]), ("thinking_budget", 5), ("stop_token_ids", [1]), ("tools", {}),
+                             ("modalities", ["audio"]), ("thinking_budget", -2), ("stop_token_ids", [-1]), ("tools", {}),
                              ("adapter", "nobody"), ("chat_template_kwargs", 3), ("messages", []), ("messages", "hi")]:
             with self.subTest(field=field, value=value):
                 self.refused(self.server.chat("x", **{field: value}), 400, None, field)

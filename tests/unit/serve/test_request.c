@@ -6,6 +6,7 @@
 #include "serve/json_out.h"
 #include "support/cmocka.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,13 +167,70 @@ static void test_generation_refusals(void **state)
         {"{\"response_format\":{\"type\":\"json_schema\"}}", "response_format"},
         {"{\"response_format\":\"json\"}", "response_format"},
         {"{\"guided_json\":{}}", "guided_json"},
-        {"{\"thinking_budget\":0}", "thinking_budget"},
+        {"{\"thinking_budget\":-2}", "thinking_budget"},
+        {"{\"reasoning_budget_message\":\"x\"}", "reasoning_budget_message"},
+        {"{\"stop_token_ids\":[1,100]}", "stop_token_ids"},
+        {"{\"stop_token_ids\":[\"1\"]}", "stop_token_ids"},
+        {"{\"stop_token_ids\":5}", "stop_token_ids"},
+        {"{\"typical_p\":0.9}", "typical_p"},
+        {"{\"dry_multiplier\":0.8}", "dry_multiplier"},
+        {"{\"mirostat\":2}", "mirostat"},
+        {"{\"top_n_sigma\":1.5}", "top_n_sigma"},
+        {"{\"allowed_token_ids\":[1]}", "allowed_token_ids"},
+        {"{\"skip_special_tokens\":false}", "skip_special_tokens"},
         {"{\"adapter\":\"x\"}", "adapter"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) refuse_field(cases[i][0], cases[i][1]);
     job_options o =
-        generation("{\"stop_token_ids\":[],\"thinking_budget\":-1,\"best_of\":1,\"grammar\":\"\",\"lora\":[]}");
+        generation("{\"stop_token_ids\":[],\"thinking_budget\":-1,\"best_of\":1,\"grammar\":\"\",\"lora\":[],"
+                   "\"typical_p\":1.0,\"mirostat\":0,\"top_n_sigma\":-1,\"skip_special_tokens\":true}");
+    assert_false(o.limit_reasoning);
+    job_options_free(&o);
+}
+
+static void check_budget(const serve_options *so, const char *text, int64_t expected)
+{
+    const server s = {.o = so, .model = {.vocab_size = 100}};
+    job_options  o;
+    api_error    err;
+    json_t      *body = parse(text);
+    assert_true(generation_read(&s, body, &o, &err));
+    assert_int_equal(o.limit_reasoning ? (int64_t)o.reasoning_budget : -1, expected);
+    job_options_free(&o);
+    json_decref(body);
+}
+
+static void test_reasoning_budgets(void **state)
+{
+    static const char *const names[] = {"thinking_token_budget", "reasoning_budget", "thinking_budget_tokens",
+                                        "thinking_budget"};
+    char                     text[80];
+    serve_options            so = options;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(text, sizeof text, "{\"%s\":%zu}", names[i], i);
+        check_budget(&so, text, (int64_t)i);
+    }
+    check_budget(&so, "{\"max_tokens\":10}", -1);
+    so.answer_reserve = 4;
+    check_budget(&so, "{}", -1); /* nothing is limited, so nothing is kept */
+    check_budget(&so, "{\"max_tokens\":10}", 6);
+    check_budget(&so, "{\"max_tokens\":3}", 0);
+    check_budget(&so, "{\"max_tokens\":10,\"thinking_budget\":9}", 9);
+    so.limit_reasoning  = true;
+    so.reasoning_budget = 7;
+    check_budget(&so, "{}", 7);
+    check_budget(&so, "{\"thinking_budget\":-1}", -1);
+    check_budget(&so, "{\"max_tokens\":10}", 7);
+}
+
+static void test_where_a_reply_ends(void **state)
+{
+    (void)state;
+    job_options o = generation("{\"stop_token_ids\":[7,99],\"include_stop_str_in_output\":true}");
+    assert_int_equal(o.n_stop_ids, 2);
+    assert_true(o.stop_ids[0] == 7 && o.stop_ids[1] == 99 && o.include_stop);
     job_options_free(&o);
 }
 
@@ -190,6 +248,8 @@ static void check_chat(const char *text, serve_thinking thinking, const char *ex
         char *m = json_dumps(p.messages, JSON_COMPACT), *t = p.tools != NULL ? json_dumps(p.tools, JSON_COMPACT) : NULL;
         char *k = json_dumps(p.kwargs, JSON_COMPACT | JSON_SORT_KEYS);
         str_printf(&all, "%s %s %s%s", m, t != NULL ? t : "-", k, p.no_tool_calls ? " none" : "");
+        if (p.force_call) str_printf(&all, " force %s", p.force_name != NULL ? p.force_name : "any");
+        if (p.one_call) str_puts(&all, " one");
         free(m);
         free(t);
         free(k);
@@ -252,16 +312,58 @@ static void test_chat_messages(void **state)
     check_chat("{}", t, "messages");
 }
 
+static void test_chat_calls(void **state)
+{
+    (void)state;
+    const serve_thinking t = SERVE_THINK_TEMPLATE;
+#define PAST(more) "{\"messages\":[{\"role\":\"assistant\"," more "}]}"
+#define READ(more) "[{\"role\":\"assistant\"," more "}] - {\"add_generation_prompt\":true}"
+#define NAMED(more) "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\"" more "}}]"
+    check_chat(PAST(NAMED(",\"arguments\":\"{}\"")), t, READ(NAMED(",\"arguments\":\"{}\"")));
+    check_chat(PAST(NAMED(",\"arguments\":{\"b\":1,\"a\":2}")), t, READ(NAMED(",\"arguments\":{\"b\":1,\"a\":2}")));
+    check_chat(PAST(NAMED(",\"arguments\":\"\"")), t, READ(NAMED("")));
+    check_chat(PAST("\"function_call\":{\"name\":\"f\",\"arguments\":\"\"}"), t,
+               READ("\"function_call\":{\"name\":\"f\",\"arguments\":\"\"},\"tool_calls\":[{\"type\":\"function\","
+                    "\"function\":{\"name\":\"f\"}}]"));
+    check_chat(PAST("\"tool_calls\":[]"), t, READ("\"tool_calls\":[]"));
+    check_chat(PAST("\"tool_calls\":[{\"type\":\"custom\",\"custom\":{\"name\":\"f\"}}]"), t,
+               "messages[0].tool_calls[0]");
+    check_chat(PAST("\"tool_calls\":[{\"function\":{\"name\":5}}]"), t, "messages[0].tool_calls[0]");
+    check_chat(PAST("\"tool_calls\":[5]"), t, "messages[0].tool_calls[0]");
+}
+
 static void test_chat_tools(void **state)
 {
     (void)state;
     const serve_thinking t = SERVE_THINK_TEMPLATE;
 #define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"z\":1,\"a\":2}}"
+#define OTHER "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}"
     check_chat(CHAT(",\"tools\":[" TOOL ",{\"type\":\"web\"}],\"tool_choice\":\"none\""), t,
                "[" USER "] [" TOOL "] {\"add_generation_prompt\":true} none");
     check_chat(CHAT(",\"tools\":[],\"parallel_tool_calls\":false"), t, "[" USER "] - {\"add_generation_prompt\":true}");
-    check_chat(CHAT(",\"tools\":[" TOOL "],\"parallel_tool_calls\":false"), t, "parallel_tool_calls");
-    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":\"required\""), t, "tool_choice");
+#define SHOWN "[" USER "] [" TOOL "] {\"add_generation_prompt\":true}"
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"parallel_tool_calls\":false"), t, SHOWN " one");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":\"required\""), t, SHOWN " force f");
+    check_chat(CHAT(",\"tools\":[" TOOL "," OTHER "],\"tool_choice\":\"required\""), t,
+               "[" USER "] [" TOOL "," OTHER "] {\"add_generation_prompt\":true} force any");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"), t,
+               SHOWN " force f");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}"), t,
+               SHOWN " force f");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}"), t,
+               "tool_choice");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"allowed_tools\"}"), t, "tool_choice");
+    check_chat(CHAT(",\"tools\":[" TOOL "],\"tool_choice\":\"auto \""), t, "tool_choice");
+    check_chat(CHAT(",\"tool_choice\":\"required\""), t, "tool_choice");
+#define FUNCTION "{\"name\":\"f\",\"z\":1,\"a\":2}"
+    check_chat(CHAT(",\"functions\":[" FUNCTION "]"), t, SHOWN);
+    check_chat(CHAT(",\"functions\":[" FUNCTION "],\"function_call\":\"none\""), t, SHOWN " none");
+    check_chat(CHAT(",\"functions\":[" FUNCTION "],\"function_call\":{\"name\":\"f\"}"), t, SHOWN " force f");
+    check_chat(CHAT(",\"functions\":[" FUNCTION "],\"function_call\":{\"name\":\"g\"}"), t, "function_call");
+    check_chat(CHAT(",\"functions\":[" FUNCTION "],\"function_call\":\"none\",\"tool_choice\":\"auto\""), t,
+               "function_call");
+    check_chat(CHAT(",\"functions\":[" FUNCTION "],\"tools\":[" TOOL "]"), t, "functions");
+    check_chat(CHAT(",\"functions\":[{}]"), t, "functions");
     check_chat(CHAT(",\"tools\":[{\"type\":\"function\"}]"), t, "tools[0]");
     check_chat(CHAT(",\"tools\":[7]"), t, "tools[0]");
 }
@@ -291,8 +393,11 @@ int main(void)
         cmocka_unit_test(test_surrogates),
         cmocka_unit_test(test_generation_fields),
         cmocka_unit_test(test_generation_refusals),
+        cmocka_unit_test(test_reasoning_budgets),
+        cmocka_unit_test(test_where_a_reply_ends),
         cmocka_unit_test(test_chat_thinking),
         cmocka_unit_test(test_chat_messages),
+        cmocka_unit_test(test_chat_calls),
         cmocka_unit_test(test_chat_tools),
         cmocka_unit_test(test_json_out),
     };
