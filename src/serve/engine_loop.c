@@ -86,6 +86,21 @@ static void fail_job(job *j, const api_error *e)
     j->d->fail(j->d, e);
 }
 
+/* How far the choice is, where its events are to say so. */
+static void watch(job_choice *c, const weir_request_info *i)
+{
+    if (!c->replier.watch) return;
+    c->replier.now = (reply_usage){.prompt        = i->prompt_tokens,
+                                   .cached        = i->cached_tokens,
+                                   .completion    = i->reply.tokens,
+                                   .reasoning     = i->reply.reasoning_tokens,
+                                   .drafted       = i->reply.drafted,
+                                   .accepted      = i->reply.accepted,
+                                   .wait_seconds  = i->wait_seconds,
+                                   .read_seconds  = i->read_seconds,
+                                   .reply_seconds = i->reply_seconds};
+}
+
 /* Takes what choice c came to.  A failure, or a hang-up, ends the whole job. */
 static void end_choice(job_choice *c)
 {
@@ -109,6 +124,7 @@ static void end_choice(job_choice *c)
         fail_job(j, &e);
     } else if (!j->failed && !j->cancelled) {
         if (i.reply.finish == WEIR_FINISH_LENGTH) j->cut = true;
+        watch(c, &i);
         replier_end(&c->replier, &i.reply);
     }
     weir_request_free(c->request);
@@ -140,6 +156,11 @@ static bool on_token(void *user, const weir_token *t)
     if (j->first_ns == 0) tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
+    if (c->replier.watch) {
+        weir_request_info i;
+        weir_request_get_info(c->request, &i);
+        watch(c, &i);
+    }
     replier_token(&c->replier, t);
     c->last_token_ns = now;
     return !outlet_closed(j->out);
@@ -148,7 +169,14 @@ static bool on_token(void *user, const weir_token *t)
 static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
-    outlet_progress(c->of->out, done, total);
+    const job  *j = c->of;
+    outlet_progress(j->out, done, total);
+    if (j->d->progress != NULL && !j->failed && !j->cancelled && !c->replier.begun) {
+        weir_request_info i;
+        weir_request_get_info(c->request, &i);
+        j->d->progress(j->d, &(reply_progress){
+                                 .total = total, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
+    }
     return true;
 }
 

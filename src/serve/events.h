@@ -37,6 +37,14 @@ typedef struct reply_logprob {
     weir_logprob top[20];
 } reply_logprob;
 
+/* Of all choices; the prompt counts once. */
+typedef struct reply_usage {
+    uint32_t prompt, cached; /* cached: of the prompt */
+    uint32_t completion, reasoning;
+    uint32_t drafted, accepted;
+    double   wait_seconds, read_seconds, reply_seconds;
+} reply_usage;
+
 typedef struct reply_event {
     reply_kind           kind;
     uint32_t             choice;
@@ -48,15 +56,14 @@ typedef struct reply_event {
     const char          *call_id, *name;
     reply_finish         finish;
     const char          *stop; /* the stop string that was met, or NULL */
+    const reply_usage   *now;  /* of this choice so far, where the job asks for it (watch); else NULL */
 } reply_event;
 
-/* Of all choices; the prompt counts once. */
-typedef struct reply_usage {
-    uint32_t prompt, cached; /* cached: of the prompt */
-    uint32_t completion, reasoning;
-    uint32_t drafted, accepted;
-    double   wait_seconds, read_seconds, reply_seconds;
-} reply_usage;
+/* Of the first prompt. */
+typedef struct reply_progress {
+    uint32_t total, cached, done; /* cached ones are among done */
+    double   seconds;
+} reply_progress;
 
 typedef struct dialect dialect;
 struct dialect {
@@ -64,6 +71,8 @@ struct dialect {
     void (*end)(dialect *d, const reply_usage *u);
     void (*fail)(dialect *d, const api_error *e);
     void (*free)(dialect *d);
+    /* Tokens of the prompt have been read, before any event; NULL: not wanted. */
+    void (*progress)(dialect *d, const reply_progress *p);
 };
 
 #endif

@@ -36,7 +36,10 @@ static void init_choice(job *j, uint32_t i)
     c->options.top_logprobs  = j->o.top_logprobs;
     c->options.thinking_open = j->o.thinking_open;
     c->options.raw           = j->o.raw;
+    c->options.limit_reasoning  = j->o.limit_reasoning;
+    c->options.reasoning_budget = j->o.reasoning_budget;
     replier_init(&c->replier, j->d, i, j->o.logprobs);
+    c->replier.watch = j->o.watch;
 }
 
 job *job_new(job_options *o, weir_ids *prompts, size_t n_prompts, dialect *d, outlet *out)

@@ -40,6 +40,10 @@ typedef struct job_options {
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
     size_t              n_adapters;
+
+    bool     limit_reasoning; /* to reasoning_budget tokens */
+    uint32_t reasoning_budget;
+    bool     watch; /* events tell how far their choice is (reply_event.now) */
 } job_options;
 
 void job_options_free(job_options *o);

@@ -1,6 +1,7 @@
 /* serve/openai_chat.c - POST /v1/chat/completions. */
 #include "base/mem.h"
 #include "serve/body.h"
+#include "serve/calls.h"
 #include "serve/fields.h"
 #include "serve/generation.h"
 #include "serve/openai.h"
@@ -23,28 +24,13 @@ static bool read_logprobs(const json_t *body, job_options *o, api_error *err)
     return !f.failed;
 }
 
-/* tool_choice "none": the model sees the tools, and cannot begin a call. */
-static bool ban_tool_calls(const server *s, job_options *o, api_error *err)
-{
-    if (s->tool_call == UINT32_MAX) return true;
-    if (o->bias == NULL) o->bias = mem_alloc(1, sizeof *o->bias);
-    if (o->bias == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
-    for (size_t i = 0; i < o->n_bias; i++) {
-        if (o->bias[i].id != s->tool_call) continue;
-        o->bias[i].bias = -100;
-        return true;
-    }
-    o->bias[o->n_bias++] = (weir_logit_bias){s->tool_call, -100};
-    return true;
-}
-
 static bool read_options(const server *s, const json_t *body, const chat_request_parts *parts, job_options *o,
                          api_error *err)
 {
     if (!generation_read(s, body, o, err) || !read_logprobs(body, o, err)) return false;
     if (o->max_tokens_given && o->max_tokens == 0)
         return api_fail(err, API_INVALID, "max_tokens", "max_tokens: expected at least 1, found 0");
-    return !parts->no_tool_calls || ban_tool_calls(s, o, err);
+    return calls_read(s, parts, NULL, o, err);
 }
 
 /* Takes *o, the ids of *p and what *head owns. */

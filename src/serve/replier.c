@@ -16,11 +16,18 @@ void replier_free(replier *r)
     *r = (replier){0};
 }
 
+static void say(replier *r, reply_event *e)
+{
+    e->choice = r->choice;
+    if (r->watch) e->now = &r->now;
+    r->to->event(r->to, e);
+}
+
 static void begin(replier *r)
 {
     if (r->begun) return;
     r->begun = true;
-    r->to->event(r->to, &(reply_event){.kind = REPLY_BEGIN, .choice = r->choice});
+    say(r, &(reply_event){.kind = REPLY_BEGIN});
 }
 
 static void hold(replier *r, const weir_token *t)
@@ -46,23 +53,22 @@ void replier_token(replier *r, const weir_token *t)
     begin(r);
     if (r->logprobs && !t->reasoning && t->id != UINT32_MAX) hold(r, t);
     if (t->text_len == 0) return;
-    reply_event e = {.kind = REPLY_REASONING, .choice = r->choice, .text = t->text, .len = t->text_len};
+    reply_event e = {.kind = REPLY_REASONING, .text = t->text, .len = t->text_len};
     if (!t->reasoning) {
         e.kind       = REPLY_CONTENT;
         e.logprobs   = r->held;
         e.n_logprobs = r->n_held;
     }
-    r->to->event(r->to, &e);
+    say(r, &e);
     if (!t->reasoning) r->n_held = 0;
 }
 
 void replier_end(replier *r, const weir_generate_result *result)
 {
     begin(r);
-    r->to->event(r->to, &(reply_event){.kind       = REPLY_END,
-                                       .choice     = r->choice,
-                                       .logprobs   = r->held,
-                                       .n_logprobs = r->n_held,
-                                       .finish     = result->finish == WEIR_FINISH_LENGTH ? REPLY_LENGTH : REPLY_STOP,
-                                       .stop       = result->stop});
+    say(r, &(reply_event){.kind       = REPLY_END,
+                          .logprobs   = r->held,
+                          .n_logprobs = r->n_held,
+                          .finish     = result->finish == WEIR_FINISH_LENGTH ? REPLY_LENGTH : REPLY_STOP,
+                          .stop       = result->stop});
 }

@@ -13,6 +13,8 @@ typedef struct replier {
     bool           begun, logprobs, failed;
     reply_logprob *held; /* of tokens whose text has not come yet */
     uint32_t       n_held, cap_held;
+    bool           watch; /* events tell `now` */
+    reply_usage    now;
 } replier;
 
 void replier_init(replier *r, dialect *to, uint32_t choice, bool logprobs);
