@@ -51,12 +51,11 @@ static const struct {
 /* A tool with a schema of its own.  The keys stay in this order: they are part of the prompt. */
 static json_t *own_function(const json_t *tool)
 {
-    const json_t *description = json_object_get(tool, "description"), *schema = json_object_get(tool, "input_schema");
-    json_t       *function = json_pack("{s:O}", "name", json_object_get(tool, "name"));
-    if (json_is_string(description)) (void)json_object_set(function, "description", (json_t *)(uintptr_t)description);
-    (void)json_object_set(function, "parameters", (json_t *)(uintptr_t)schema);
-    if (json_is_true(json_object_get(tool, "strict"))) (void)json_object_set_new(function, "strict", json_true());
-    return function;
+    const json_t *description = json_object_get(tool, "description");
+    const bool    described = json_is_string(description), strict = json_is_true(json_object_get(tool, "strict"));
+    return json_pack("{s:O, s:O*, s:O, s:o*}", "name", json_object_get(tool, "name"), "description",
+                     described ? description : NULL, "parameters", json_object_get(tool, "input_schema"), "strict",
+                     strict ? json_true() : NULL);
 }
 
 static json_t *known_function(const json_t *tool, size_t i)

@@ -21,21 +21,21 @@ static void free_prompts(weir_ids *prompts, size_t n)
 
 static void init_choice(job *j, uint32_t i)
 {
-    job_choice *c            = &j->choices[i];
-    c->of                    = j;
-    c->sample                = j->o.sample;
-    c->sample.choice         = i % j->o.n;
-    c->sample.logit_bias     = j->o.bias;
-    c->sample.n_logit_bias   = j->o.n_bias;
-    c->options               = (weir_generate_options)WEIR_GENERATE_OPTIONS_INIT;
-    c->options.sample        = &c->sample;
-    c->options.max_tokens    = j->o.prompt_only ? 1 : j->o.max_tokens;
-    c->options.stop          = (const char *const *)j->o.stop;
-    c->options.n_stop        = j->o.n_stop;
-    c->options.logprobs      = j->o.logprobs;
-    c->options.top_logprobs  = j->o.top_logprobs;
-    c->options.thinking_open = j->o.thinking_open;
-    c->options.raw           = j->o.raw;
+    job_choice *c               = &j->choices[i];
+    c->of                       = j;
+    c->sample                   = j->o.sample;
+    c->sample.choice            = i % j->o.n;
+    c->sample.logit_bias        = j->o.bias;
+    c->sample.n_logit_bias      = j->o.n_bias;
+    c->options                  = (weir_generate_options)WEIR_GENERATE_OPTIONS_INIT;
+    c->options.sample           = &c->sample;
+    c->options.max_tokens       = j->o.prompt_only ? 1 : j->o.max_tokens;
+    c->options.stop             = (const char *const *)j->o.stop;
+    c->options.n_stop           = j->o.n_stop;
+    c->options.logprobs         = j->o.logprobs;
+    c->options.top_logprobs     = j->o.top_logprobs;
+    c->options.thinking_open    = j->o.thinking_open;
+    c->options.raw              = j->o.raw;
     c->options.limit_reasoning  = j->o.limit_reasoning;
     c->options.reasoning_budget = j->o.reasoning_budget;
     replier_init(&c->replier, j->d, i, j->o.logprobs);
