@@ -146,7 +146,7 @@ static void stream_close(writer *w)
 
 static void stream_open(writer *w, block_kind kind, const reply_event *e)
 {
-    if (w->open == kind && kind != TOOL_USE) return;
+    if (w->open == kind) return;
     stream_close(w);
     w->open      = kind;
     w->arguments = false;
@@ -230,7 +230,7 @@ static void whole_close(writer *w)
 static void whole_open(writer *w, block_kind kind, const reply_event *e)
 {
     str *s = &w->content;
-    if (w->open == kind && kind != TOOL_USE) return;
+    if (w->open == kind) return;
     whole_close(w);
     w->open      = kind;
     w->arguments = false;

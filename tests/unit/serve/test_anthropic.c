@@ -111,8 +111,9 @@ static void test_tools_in_history(void **state)
               "t1") "," CALL("t2") "]}," TOOL("t1",
                                               "one") "," TOOL("t2",
                                                               "two") ",{\"role\":\"user\",\"content\":\"and so\"}"));
-    check(M(USER "," BLOCKS("assistant", USE("t1")) "," BLOCKS("user", RESULT("t1", ""))),
+    check(M(USER "," BLOCKS("assistant", USE("t1")) "," BLOCKS("user", RESULT("t1", ",\"cache_control\":{}"))),
           M(USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" CALL("t1") "]}," TOOL("t1", "")));
+    assert_true(form.marked);
     check(M(USER "," BLOCKS("user", RESULT("t9", ""))),
           "messages[1].content[0].tool_use_id: expected the id of a tool_use before it, found t9");
     check(M(BLOCKS("user", RESULT("t1", "")) "," BLOCKS("assistant", USE("t1"))),
@@ -172,6 +173,7 @@ static void test_tools(void **state)
              "\"parameters\":{},\"strict\":true}},{\"type\":\"web_search_20250305\",\"name\":\"web_search\"},"
              "{\"type\":\"mcp_toolset\"}]"));
     assert_true(form.marked);
+    check(WITH("\"tools\":[{\"type\":\"bash_20250124\"}]"), CHAT("\"tools\":[{\"type\":\"bash_20250124\"}]"));
     check(WITH("\"tools\":[{\"name\":\"f\"}]"), "tools[0].input_schema: expected an object, found nothing");
     check(WITH("\"tools\":[{\"input_schema\":{}}]"), "tools[0].name: expected a string");
     check(WITH("\"tools\":[1]"), "tools[0]: expected an object, found an integer");
