@@ -174,6 +174,7 @@ static bool on_progress(void *user, uint32_t done, uint32_t total)
     if (j->d->progress != NULL && !j->failed && !j->cancelled && !c->replier.begun) {
         weir_request_info i;
         weir_request_get_info(c->request, &i);
+        if (!outlet_begun(j->out)) tell_wait(c);
         j->d->progress(j->d, &(reply_progress){
                                  .total = total, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
     }

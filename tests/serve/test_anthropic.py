@@ -166,6 +166,16 @@ class Messages(Case):
         plain = self.post(text="Nothing is marked here, so nothing is told.").json["usage"]
         self.assertEqual(plain["cache_creation_input_tokens"], 0)
 
+    def test_a_long_prompt_is_told_before_it_is_read(self):
+        text = "Tell me about the word " + "very " * 600 + "big."
+        answer = self.post(text=text, stream=True, max_tokens=2)
+        events = frames(answer)
+        self.assertIn("x-queue-ms", answer.headers)
+        self.assertEqual([e["type"] for e in events].count("message_start"), 1)
+        self.assertEqual(total(events[0]["message"]["usage"]), self.post(COUNT, text=text).json["input_tokens"])
+        self.assertGreater(total(events[0]["message"]["usage"]), 600)
+        self.assertEqual(total(events[-2]["usage"]), total(events[0]["message"]["usage"]))
+
     def test_prefill_goes_on(self):
         turns = ask()["messages"] + [{"role": "assistant", "content": "Once upon a time "}]
         chat = self.server.post(CHAT, ask(messages=turns, enable_thinking=False)).json
