@@ -155,12 +155,13 @@ class Messages(Case):
         self.assertEqual(again["usage"]["cache_read_input_tokens"], kept)
         turns += [{"role": "assistant", "content": first["content"]}, {"role": "user", "content": "Which colour?"}]
         cold = self.post(messages=turns, cache_prompt=False).json
-        warm = frames(self.post(messages=turns, stream=True))
-        start, end = warm[0]["message"]["usage"], warm[-2]["usage"]
+        for _ in range(2):  # the second time nearly nothing is left to read
+            warm = frames(self.post(messages=turns, stream=True))
+            start, end = warm[0]["message"]["usage"], warm[-2]["usage"]
+            self.assertEqual({k: v for k, v in start.items() if k != "output_tokens"},
+                             {k: v for k, v in end.items() if k != "output_tokens"})
         self.assertEqual(cold["usage"]["input_tokens"], total(cold["usage"]))
         self.assertGreaterEqual(start["cache_read_input_tokens"], kept)
-        self.assertEqual({k: v for k, v in start.items() if k != "output_tokens"},
-                         {k: v for k, v in end.items() if k != "output_tokens"})
         self.assertEqual(total(end), total(cold["usage"]))
         self.assertEqual(message_of(warm)["content"], cold["content"])
         plain = self.post(text="Nothing is marked here, so nothing is told.").json["usage"]
