@@ -134,11 +134,13 @@ static void end_choice(job_choice *c)
 
 /* ---- a job that begins ---- */
 
-/* A header, where the answer has not begun. */
+/* A header, once, before the answer begins. */
 static void tell_wait(const job_choice *c)
 {
     weir_request_info i;
     char              milliseconds[32];
+    if (c->of->wait_told) return;
+    c->of->wait_told = true;
     weir_request_get_info(c->request, &i);
     (void)snprintf(milliseconds, sizeof milliseconds, "%.0f", i.wait_seconds * 1e3);
     outlet_header(c->of->out, "x-queue-ms", milliseconds);
@@ -153,7 +155,7 @@ static bool on_token(void *user, const weir_token *t)
     if (j->o.prompt_only) return false;
     if (t->id != UINT32_MAX) j->loop->sampled++;
     if (c->last_token_ns != 0) metrics_gap(j->loop->o.metrics, (double)(now - c->last_token_ns) * 1e-9);
-    if (j->first_ns == 0) tell_wait(c);
+    tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
     if (c->replier.watch) {
@@ -170,11 +172,11 @@ static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
     const job  *j = c->of;
+    tell_wait(c);
     outlet_progress(j->out, done, total);
     if (j->d->progress != NULL && !j->failed && !j->cancelled && !c->replier.begun) {
         weir_request_info i;
         weir_request_get_info(c->request, &i);
-        if (!outlet_begun(j->out)) tell_wait(c);
         j->d->progress(j->d, &(reply_progress){
                                  .total = total, .cached = i.cached_tokens, .done = done, .seconds = i.read_seconds});
     }

@@ -39,7 +39,7 @@ def frames(answer):
 def message_of(events):
     """What the frames build, as clients build it; only orders that clients allow."""
     assert [e["type"] for e in events[-2:]] == ["message_delta", "message_stop"], events[-2:]
-    message, is_open = events[0]["message"], False
+    message, is_open, pieces = events[0]["message"], False, ""
     for e in events[1:-2]:
         if e["type"] == "ping":
             continue
@@ -52,6 +52,12 @@ def message_of(events):
         assert is_open and e["index"] == len(blocks) - 1
         if e["type"] == "content_block_stop":
             is_open = False
+            if blocks[-1]["type"] == "tool_use":
+                blocks[-1]["input"] = json.loads(pieces)
+            pieces = ""
+            continue
+        if e["delta"]["type"] == "input_json_delta":
+            pieces += e["delta"]["partial_json"]
             continue
         field = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}[e["delta"]["type"]]
         assert e["delta"][field]
@@ -141,6 +147,26 @@ class Messages(Case):
             "input_tokens"], same["tokens"])
         system[0]["text"] = "x-anthropic-billing-header: cc_version=1; cch=0a11;"
         self.assertGreater(self.post(**body).json["usage"]["cache_read_input_tokens"], same["tokens"] - 20)
+
+    def test_calls_and_their_results(self):
+        body = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "area", "disable_parallel_tool_use": True},
+                "max_tokens": 200, "messages": HISTORY[:1]}
+        answer = self.server.post(MESSAGES, ask(**body))
+        if answer.status == 400 and "not served yet" in answer.error["message"]:
+            self.skipTest(answer.error["message"])
+        whole = answer.json
+        streamed = message_of(frames(self.post(**body, stream=True)))
+        self.assertEqual((whole["stop_reason"], streamed["stop_reason"]), ("tool_use", "tool_use"))
+        call = whole["content"][-1]
+        self.assertEqual((call["type"], call["name"], type(call["input"])), ("tool_use", "area", dict))
+        for block in (call, streamed["content"][-1]):
+            self.assertRegex(block["id"], "^toolu_[0-9A-Za-z]{24}$")
+        self.assertNotEqual(streamed["content"][-1].pop("id"), call["id"])
+        self.assertEqual(streamed["content"], whole["content"][:-1] + [{k: v for k, v in call.items() if k != "id"}])
+        turns = HISTORY[:1] + [{"role": "assistant", "content": whole["content"]}, {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": "35"}]}]
+        usage = self.post(messages=turns, tools=[TOOL]).json["usage"]
+        self.assertGreaterEqual(usage["cache_read_input_tokens"], total(whole["usage"]) - 20)
 
     def test_second_turn_reads_the_cache(self):
         marked = [{"type": "text", "text": "My colour is teal, and my number is nine.",
