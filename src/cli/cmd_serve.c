@@ -181,7 +181,7 @@ static int run(const options *o)
 
 const command cmd_serve = {
     .name    = "serve",
-    .summary = "serve a model over HTTP, as OpenAI's API",
+    .summary = "serve a model over HTTP, as OpenAI's and Anthropic's APIs",
     .usage   = "[MODEL] [options]",
     .details = "Listens until SIGTERM or Ctrl-C; then replies that run may finish.  Requests share the\n"
                "engine: each gets the same reply as alone.  Each --adapter is offered under its\n"

@@ -161,6 +161,8 @@ static void tell_wait(const job_choice *c)
 {
     weir_request_info i;
     char              milliseconds[32];
+    if (c->of->wait_told) return;
+    c->of->wait_told = true;
     weir_request_get_info(c->request, &i);
     (void)snprintf(milliseconds, sizeof milliseconds, "%.0f", i.wait_seconds * 1e3);
     outlet_header(c->of->out, "x-queue-ms", milliseconds);
@@ -187,7 +189,7 @@ static bool on_token(void *user, const weir_token *t)
     if (j->o.prompt_only) return false;
     if (t->id != UINT32_MAX) j->loop->sampled++;
     if (c->last_token_ns != 0) metrics_gap(j->loop->o.metrics, (double)(now - c->last_token_ns) * 1e-9);
-    if (j->first_ns == 0) tell_wait(c);
+    tell_wait(c);
     if (j->first_ns == 0) j->first_ns = now;
     if (j->failed || j->cancelled || outlet_closed(j->out)) return false;
     weir_request_info i;
@@ -204,6 +206,7 @@ static bool on_token(void *user, const weir_token *t)
 static bool on_progress(void *user, uint32_t done, uint32_t total)
 {
     job_choice *c = user;
+    tell_wait(c);
     outlet_progress(c->of->out, done, total);
     if (done < total) tell_progress(c, done);
     return true;

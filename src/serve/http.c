@@ -37,6 +37,7 @@ typedef struct exchange {
     struct MHD_Connection *c;
     outlet                *out;
     const char            *route; /* for the counters; static */
+    api_dialect            dialect;
     str                    body;
     char                  *url, *scratch; /* copies of the path */
     bool                   too_large, handled, answered;
@@ -242,6 +243,7 @@ static bool admit(exchange *x)
         ok = false; /* err is route_find's */
     }
     if (m.route != NULL) x->route = m.route->path;
+    x->dialect = m.dialect;
     if (!ok) answer_error(x->out, &err, m.dialect, x->r.id);
     return ok;
 }
@@ -303,6 +305,7 @@ static void put_headers(const exchange *x, const outlet_head *h, struct MHD_Resp
     (void)snprintf(milliseconds, sizeof milliseconds, "%llu",
                    (unsigned long long)((clock_ns() - x->r.received_ns) / 1000000));
     put(a, "x-request-id", x->r.id);
+    if (x->dialect == API_ANTHROPIC) put(a, "request-id", x->r.id);
     put(a, "x-model-id", x->l->s->o->model_id);
     put(a, "openai-processing-ms", milliseconds);
     if (h->content_type != NULL) put(a, "Content-Type", h->content_type);

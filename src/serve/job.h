@@ -69,6 +69,7 @@ struct job {
     bool                failed;    /* the dialect heard of it; nothing more to say */
     bool                cancelled; /* nobody listens */
     bool                cut;       /* a choice ended at max_tokens */
+    bool                wait_told; /* x-queue-ms is out */
     struct engine_loop *loop;      /* once it is submitted */
     reply_usage         usage;
     uint64_t            received_ns, submitted_ns, started_ns, first_ns; /* 0: not yet */

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 enum { LIST_MAX = 1 << 20 };
 
@@ -70,11 +71,57 @@ static void put_model(const server *s, const char *id, const char *parent, str *
                s->model.hidden_size, s->model.parameters, s->model.weights_bytes, parent == NULL ? "false" : "true");
 }
 
+/* ---- Anthropic's form, for clients that say its version ---- */
+
+static bool wants_anthropic(const http_request *r)
+{
+    return r->header(r, "anthropic-version") != NULL;
+}
+
+static void put_anthropic_model(const server *s, const char *id, str *out)
+{
+    char         date[40] = "";
+    struct tm    t;
+    const time_t created = (time_t)s->created;
+    if (gmtime_r(&created, &t) != NULL) (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &t);
+    str_puts(out, "{\"type\":\"model\",\"id\":");
+    json_out_string(out, id, strlen(id));
+    str_puts(out, ",\"display_name\":");
+    json_out_string(out, id, strlen(id));
+    str_printf(out, ",\"created_at\":\"%s\",\"lifecycle\":\"active\",\"max_input_tokens\":%u,\"max_tokens\":%u}", date,
+               s->engine.max_context - 1, s->engine.max_context);
+}
+
+static void list_anthropic_models(const server *s, outlet *out)
+{
+    const size_t n    = s->o->n_adapters;
+    const char  *last = n > 0 ? s->o->adapters[n - 1].name : s->o->model_id;
+    str          body;
+    str_init(&body, LIST_MAX);
+    str_puts(&body, "{\"data\":[");
+    put_anthropic_model(s, s->o->model_id, &body);
+    for (size_t i = 0; i < n; i++) {
+        str_putc(&body, ',');
+        put_anthropic_model(s, s->o->adapters[i].name, &body);
+    }
+    str_puts(&body, "],\"has_more\":false,\"first_id\":");
+    json_out_string(&body, s->o->model_id, strlen(s->o->model_id));
+    str_puts(&body, ",\"last_id\":");
+    json_out_string(&body, last, strlen(last));
+    str_putc(&body, '}');
+    answer_json(out, &body);
+}
+
+/* ---- both ---- */
+
 void handle_models(server *s, const http_request *r, const char *rest, outlet *out)
 {
     str body;
-    (void)r;
     (void)rest;
+    if (wants_anthropic(r)) {
+        list_anthropic_models(s, out);
+        return;
+    }
     str_init(&body, LIST_MAX);
     str_puts(&body, "{\"object\":\"list\",\"data\":[");
     put_model(s, s->o->model_id, NULL, &body);
@@ -93,10 +140,13 @@ void handle_model(server *s, const http_request *r, const char *rest, outlet *ou
     const bool own = strcmp(rest, s->o->model_id) == 0;
     if (!own && find_adapter(s, rest, strlen(rest)) == NULL) {
         (void)api_fail(&err, API_NO_MODEL, "model", "model \"%.200s\" not found", rest);
-        answer_error(out, &err, API_OPENAI, r->id);
+        answer_error(out, &err, wants_anthropic(r) ? API_ANTHROPIC : API_OPENAI, r->id);
         return;
     }
     str_init(&body, LIST_MAX);
-    put_model(s, rest, own ? NULL : s->o->model_id, &body);
+    if (wants_anthropic(r))
+        put_anthropic_model(s, rest, &body);
+    else
+        put_model(s, rest, own ? NULL : s->o->model_id, &body);
     answer_json(out, &body);
 }

@@ -21,7 +21,7 @@ struct outlet {
     bool            begun, whole, ended, closed;
     bool            stream, comments; /* expected to be a stream; keep-alives are allowed */
     unsigned        status;
-    const char     *content_type;
+    const char     *content_type, *alive; /* alive: the frame of a keep-alive; NULL: a comment */
     size_t          n_headers;
     char           *names[OUTLET_HEADERS], *values[OUTLET_HEADERS];
     str             bytes;
@@ -110,6 +110,13 @@ void outlet_expect_stream(outlet *o, const char *content_type, bool comments)
     o->stream       = true;
     o->comments     = comments;
     o->content_type = content_type;
+    (void)pthread_mutex_unlock(&o->lock);
+}
+
+void outlet_keep_alive(outlet *o, const char *frame)
+{
+    (void)pthread_mutex_lock(&o->lock);
+    o->alive = frame;
     (void)pthread_mutex_unlock(&o->lock);
 }
 
@@ -265,7 +272,10 @@ void outlet_tick(outlet *o, uint64_t now)
         if (o->begun && o->comments && has_room(o) && now > o->spoke + silence_ns) {
             char      text[64];
             const int n = snprintf(text, sizeof text, ": keepalive %u/%u\n\n", o->done, o->total);
-            append(o, text, (size_t)n);
+            if (o->alive != NULL)
+                append(o, o->alive, strlen(o->alive));
+            else
+                append(o, text, (size_t)n);
             wake(o);
         }
     }

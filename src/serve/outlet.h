@@ -40,6 +40,8 @@ void outlet_answer(outlet *o, unsigned status, const char *content_type, const c
 /* The answer is going to be a stream of this (static) type, unless something fails before it
  * begins.  `comments`: outlet_tick may write an event stream's comment while it is silent. */
 void outlet_expect_stream(outlet *o, const char *content_type, bool comments);
+/* What keeps the stream alive instead of the comment: this (static) frame. */
+void outlet_keep_alive(outlet *o, const char *frame);
 /* Begins the stream, once; later calls do nothing. */
 void outlet_begin(outlet *o);
 bool outlet_begun(outlet *o);

@@ -6,6 +6,8 @@
 static const route routes[] = {
     {"/chat/completions", "POST", ROUTE_KEY, true, handle_chat},
     {"/completions", "POST", ROUTE_KEY, true, handle_completions},
+    {"/messages", "POST", ROUTE_KEY, true, handle_messages},
+    {"/messages/count_tokens", "POST", ROUTE_KEY, true, handle_count_tokens},
     {"/models", "GET", ROUTE_KEY, true, handle_models},
     {"/models/*", "GET", ROUTE_KEY, true, handle_model},
     {"/tokenize", "POST", ROUTE_KEY, true, handle_tokenize},

@@ -22,12 +22,11 @@ static void make_fingerprint(server *s)
     (void)snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%010" PRIx64, h >> 24);
 }
 
-static uint32_t find_tool_call(const weir_model *m)
+static uint32_t find_tag(const weir_model *m, const char *tag)
 {
-    static const char tag[] = "<tool_call>";
-    weir_ids          ids   = {0};
-    const bool        one   = weir_tokenize(m, tag, strlen(tag), true, &ids, NULL) == WEIR_OK && ids.n == 1;
-    const uint32_t    id    = one ? ids.data[0] : UINT32_MAX;
+    weir_ids       ids = {0};
+    const bool     one = weir_tokenize(m, tag, strlen(tag), true, &ids, NULL) == WEIR_OK && ids.n == 1;
+    const uint32_t id  = one ? ids.data[0] : UINT32_MAX;
     weir_ids_free(&ids);
     return id;
 }
@@ -41,7 +40,11 @@ static weir_status open_server(server *s, const serve_options *o, weir_error *er
     if (!s->model.has_tokenizer)
         return status_fail(err, WEIR_UNSUPPORTED, "%s: expected a tokenizer, found none", s->model.path);
     make_fingerprint(s);
-    s->tool_call = find_tool_call(o->model);
+    weir_cache_info cache;
+    weir_engine_cache_info(o->engine, &cache);
+    s->caches        = cache.memory_limit > 0;
+    s->tool_call     = find_tag(o->model, "<tool_call>");
+    s->message_start = find_tag(o->model, "<|im_start|>");
     TRY(auth_init(&s->auth, o, err));
     s->metrics = metrics_new(o->model_id, s->engine.max_context);
     if (s->metrics == NULL) return status_fail(err, WEIR_NO_MEMORY, "metrics: out of memory");

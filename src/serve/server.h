@@ -20,6 +20,8 @@ typedef struct server {
     int64_t              created;         /* seconds since 1970 */
     char                 fingerprint[16]; /* "fp_" and ten hexadecimal digits */
     uint32_t             tool_call;       /* the id of <tool_call>; UINT32_MAX: there is none */
+    uint32_t             message_start;   /* the same of <|im_start|> */
+    bool                 caches;          /* the engine keeps prompts */
     atomic_bool          draining;
 } server;
 
@@ -42,7 +44,8 @@ struct http_request {
 typedef void handler(server *s, const http_request *r, const char *rest, outlet *out);
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
-    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version;
+    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_messages,
+    handle_count_tokens;
 
 /* ---- answering ---- */
 

@@ -1,8 +1,9 @@
 /* tests/fuzz/fuzz_request.c - any bytes as the body of a request.
  *
- * What is accepted as a chat has messages, and draws within the library's own limits; what is
- * refused says why, in a message that is JSON again. */
+ * What is accepted as a chat has messages, and draws within the library's own limits; so does
+ * what Messages become.  What is refused says why, in a message that is JSON again. */
 #include "base/mem.h"
+#include "serve/anthropic.h"
 #include "serve/body.h"
 #include "serve/chat_request.h"
 #include "serve/generation.h"
@@ -59,6 +60,21 @@ static void check_chat(const json_t *body)
     chat_request_free(&p);
 }
 
+static void check_messages(const json_t *body)
+{
+    anthropic_form form;
+    api_error      e;
+    json_t        *chat;
+    if (anthropic_chat(body, &chat, &form, &e)) {
+        if (json_array_size(json_object_get(chat, "messages")) == 0) abort();
+        check_generation(chat);
+        check_chat(chat);
+    } else {
+        check_error(&e);
+    }
+    json_decref(chat);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t   *body;
@@ -68,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (body_parse(text, size, &body, &e)) {
         check_generation(body);
         check_chat(body);
+        check_messages(body);
     } else {
         check_error(&e);
     }

@@ -147,6 +147,10 @@ static void test_signs_of_life(void **state)
     const long n = outlet_take(o, got, sizeof got);
     assert_int_equal(n, strlen(": keepalive 256/1000\n\n"));
     assert_memory_equal(got, ": keepalive 256/1000\n\n", (size_t)n);
+    outlet_keep_alive(o, "event: ping\n\n"); /* a dialect's own */
+    outlet_tick(o, clock_ns() + 5 * second);
+    assert_int_equal(outlet_take(o, got, sizeof got), strlen("event: ping\n\n"));
+    assert_memory_equal(got, "event: ping\n\n", strlen("event: ping\n\n"));
     outlet_end(o);
     outlet_tick(o, clock_ns() + 50 * second);
     assert_int_equal(outlet_take(o, got, sizeof got), OUTLET_END);

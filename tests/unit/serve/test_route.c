@@ -29,6 +29,8 @@ static void test_found(void **state)
     assert_true(find("GET", "/v1/models/org/name/")->handle == handle_model);
     assert_string_equal(m.rest, "org/name");
     assert_true(find("GET", "/models")->handle == handle_models);
+    assert_true(find("POST", "/v1/messages")->handle == handle_messages);
+    assert_true(find("POST", "/messages/count_tokens/")->handle == handle_count_tokens);
     assert_true(find("GET", "/")->handle == handle_health);
 }
 
