@@ -34,6 +34,8 @@ void openai_put_stop(const char *stop, str *out);
 /* Chat's form: `{"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}` for each, with
  * commas between. */
 void openai_put_logprobs(const weir_model *m, const reply_logprob *l, uint32_t n, str *out);
+/* tool_choice "none": the model sees the tools, and cannot begin a call.  False without memory. */
+bool openai_ban_tool_calls(const server *s, job_options *o, api_error *err);
 /* A token's text as a JSON string, U+FFFD for what is no whole character. */
 void openai_put_token(const weir_model *m, uint32_t id, str *out);
 

@@ -24,7 +24,7 @@ static bool read_logprobs(const json_t *body, job_options *o, api_error *err)
 }
 
 /* tool_choice "none": the model sees the tools, and cannot begin a call. */
-static bool ban_tool_calls(const server *s, job_options *o, api_error *err)
+bool openai_ban_tool_calls(const server *s, job_options *o, api_error *err)
 {
     if (s->tool_call == UINT32_MAX) return true;
     if (o->bias == NULL) o->bias = mem_alloc(1, sizeof *o->bias);
@@ -44,7 +44,7 @@ static bool read_options(const server *s, const json_t *body, const chat_request
     if (!generation_read(s, body, o, err) || !read_logprobs(body, o, err)) return false;
     if (o->max_tokens_given && o->max_tokens == 0)
         return api_fail(err, API_INVALID, "max_tokens", "max_tokens: expected at least 1, found 0");
-    return !parts->no_tool_calls || ban_tool_calls(s, o, err);
+    return !parts->no_tool_calls || openai_ban_tool_calls(s, o, err);
 }
 
 /* Takes *o, the ids of *p and what *head owns. */

@@ -41,6 +41,8 @@ typedef struct serve_options {
     serve_list  origins; /* of web pages that may ask, beside local ones; "*": all */
     serve_list  hosts;   /* Host names that are ours, beside local ones */
 
+    const char *responses_dir; /* where stored responses are kept; NULL: in memory */
+
     weir_sample_params sample; /* where a request says nothing */
     serve_thinking     thinking;
     uint32_t           max_queue;        /* choices that may wait beside those that run */
