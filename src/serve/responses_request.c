@@ -6,6 +6,7 @@
 #include "serve/json_out.h"
 #include "serve/responses_items.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,6 +208,12 @@ static void put_text(const json_t *body, str *out)
     str_putc(out, '}');
 }
 
+/* A checkpoint's 0.7 was a float once. */
+static double plain(double v)
+{
+    return round(v * 1e6) / 1e6;
+}
+
 void responses_put_echo(const json_t *body, const responses_request *r, const char *model, const weir_sample_params *p,
                         str *before, str *behind)
 {
@@ -226,12 +233,12 @@ void responses_put_echo(const json_t *body, const responses_request *r, const ch
     str_puts(behind, ",\"summary\":");
     put_value(behind, json_object_get(reasoning, "summary"), "null");
     str_printf(behind, "},\"service_tier\":\"default\",\"store\":%s,\"temperature\":", r->store ? "true" : "false");
-    json_out_number(behind, p->temperature);
+    json_out_number(behind, plain(p->temperature));
     put_text(body, behind);
     echo(behind, "tool_choice", body, "\"auto\"");
     echo(behind, "tools", body, "[]");
     str_printf(behind, ",\"top_logprobs\":%u,\"top_p\":", r->top_logprobs);
-    json_out_number(behind, p->top_p);
+    json_out_number(behind, plain(p->top_p));
     str_puts(behind, ",\"truncation\":\"disabled\"");
     echo(behind, "user", body, "null");
 }
