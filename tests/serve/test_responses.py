@@ -78,14 +78,14 @@ class Responses(Case):
         self.assertEqual(without_ids(last), without_ids(self.create()))
 
     def test_reasoning(self):
-        plain = self.create(reasoning={"effort": "low"}, max_output_tokens=64)
-        told = self.create(reasoning={"effort": "low", "summary": "auto"}, max_output_tokens=64)
+        plain = self.create(reasoning={"effort": "low"})
+        told = self.create(reasoning={"effort": "low", "summary": "auto"})
         thought = plain["output"][0]
         self.assertEqual((thought["type"], thought["summary"]), ("reasoning", []))
         self.assertEqual(told["output"][0]["summary"][0]["text"], thought["content"][0]["text"])
         self.assertEqual(told["output"][0]["content"], [])
         self.assertGreater(plain["usage"]["output_tokens_details"]["reasoning_tokens"], 0)
-        events = self.stream(reasoning={"effort": "low"}, max_output_tokens=64)
+        events = self.stream(reasoning={"effort": "low"})
         self.assertEqual("".join(e["delta"] for e in events if e["type"] == "response.reasoning_text.delta"),
                          thought["content"][0]["text"])
 
