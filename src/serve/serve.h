@@ -2,8 +2,8 @@
  *
  * It speaks the dialects that clients have: docs/SERVE.md lists paths and fields.  The threads:
  * a few of the listener (libmicrohttpd; they parse, render and tokenize, and never wait for the
- * engine), one that owns the engine (engine_loop.h), and the caller's, which looks after
- * connections and waits for the end. */
+ * engine), one that owns the engine (engine_loop.h), one that writes stored responses down
+ * (response_store.h), and the caller's, which looks after connections and waits for the end. */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
 
