@@ -143,6 +143,7 @@ static weir_status serve(const session *s, const options *o, const weir_sample_p
         .metrics_public   = o->metrics_public,
         .origins          = {o->cors_origins.items, o->cors_origins.n},
         .hosts            = {o->allowed_hosts.items, o->allowed_hosts.n},
+        .responses_dir    = o->cache_dir,
         .sample           = *sample,
         .thinking         = o->think      ? SERVE_THINK_ON
                             : o->no_think ? SERVE_THINK_OFF

@@ -20,8 +20,10 @@ typedef enum api_kind {
     API_FORBIDDEN, /* the Host is not ours */
     API_NOT_FOUND, /* path or object */
     API_NO_MODEL,
-    API_METHOD,    /* the path is known, the method is not */
-    API_TOO_LARGE, /* the body */
+    API_NO_RESPONSE, /* previous_response_id */
+    API_METHOD,      /* the path is known, the method is not */
+    API_UPGRADE,     /* another protocol is asked for */
+    API_TOO_LARGE,   /* the body */
     API_QUEUE_FULL,
     API_NUMERICS, /* the computation gave no usable number: it would again */
     API_INTERNAL,

@@ -239,7 +239,7 @@ static bool admit(exchange *x)
     }
     if (ok) ok = check_access(x, m.route != NULL ? m.route->access : ROUTE_KEY, &err);
     if (ok && m.route == NULL) {
-        if (m.allow != NULL) outlet_header(x->out, "Allow", m.allow);
+        if (m.allow[0] != '\0') outlet_header(x->out, "Allow", m.allow);
         ok = false; /* err is route_find's */
     }
     if (m.route != NULL) x->route = m.route->path;

@@ -1,6 +1,7 @@
 /* serve/route.c - see route.h. */
 #include "serve/route.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const route routes[] = {
@@ -8,6 +9,14 @@ static const route routes[] = {
     {"/completions", "POST", ROUTE_KEY, true, handle_completions},
     {"/messages", "POST", ROUTE_KEY, true, handle_messages},
     {"/messages/count_tokens", "POST", ROUTE_KEY, true, handle_count_tokens},
+    {"/responses", "POST", ROUTE_KEY, true, handle_responses},
+    {"/responses", "GET", ROUTE_KEY, true, handle_responses_upgrade},
+    {"/responses/input_tokens", "POST", ROUTE_KEY, true, handle_responses_tokens},
+    {"/responses/compact", "POST", ROUTE_KEY, true, handle_responses_compact},
+    {"/responses/*/input_items", "GET", ROUTE_KEY, true, handle_response_items},
+    {"/responses/*/cancel", "POST", ROUTE_KEY, true, handle_response_cancel},
+    {"/responses/*", "GET", ROUTE_KEY, true, handle_response},
+    {"/responses/*", "DELETE", ROUTE_KEY, true, handle_response_delete},
     {"/models", "GET", ROUTE_KEY, true, handle_models},
     {"/models/*", "GET", ROUTE_KEY, true, handle_model},
     {"/tokenize", "POST", ROUTE_KEY, true, handle_tokenize},
@@ -27,15 +36,28 @@ static api_dialect dialect_of(const char *path)
     return strncmp(path, "/api/", 5) == 0 ? API_OLLAMA : API_OPENAI;
 }
 
-/* Whether the path is the route's; *rest is what "*" stands for. */
-static bool matches(const route *r, const char *path, const char **rest)
+/* Whether the path is the route's; the n_rest bytes at path + rest are what "*" stands for. */
+static bool matches(const route *r, const char *path, size_t *rest, size_t *n_rest)
 {
-    const size_t n = strlen(r->path);
-    *rest          = "";
-    if (r->path[n - 1] != '*') return strcmp(r->path, path) == 0;
-    if (strncmp(r->path, path, n - 1) != 0 || path[n - 1] == '\0') return false;
-    *rest = path + n - 1;
+    const char  *star = strchr(r->path, '*');
+    const size_t n    = strlen(path);
+    *rest             = n;
+    *n_rest           = 0;
+    if (star == NULL) return strcmp(r->path, path) == 0;
+    const size_t before = (size_t)(star - r->path), behind = strlen(star + 1);
+    if (n <= before + behind || strncmp(r->path, path, before) != 0 || strcmp(path + n - behind, star + 1) != 0)
+        return false;
+    *rest   = before;
+    *n_rest = n - before - behind;
     return true;
+}
+
+/* One more method that the path has. */
+static void allow(route_match *m, const route *r)
+{
+    const char  *more = strcmp(r->method, "GET") == 0 ? "GET, HEAD" : r->method;
+    const size_t n    = strlen(m->allow);
+    (void)snprintf(m->allow + n, sizeof m->allow - n, "%s, ", more);
 }
 
 static bool is_method(const route *r, const char *method)
@@ -51,16 +73,21 @@ void route_find(const char *method, const char *path, char *scratch, route_match
     if (n > 1 && scratch[n - 1] == '/') scratch[n - 1] = '\0';
     const bool  v1   = strncmp(scratch, "/v1/", 4) == 0;
     const char *bare = v1 ? scratch + 3 : scratch;
+    size_t      rest, n_rest;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         const route *r = &routes[i];
-        if ((v1 && !r->v1) || !matches(r, bare, &out->rest)) continue;
+        if ((v1 && !r->v1) || !matches(r, bare, &rest, &n_rest)) continue;
         if (is_method(r, method)) {
-            out->route = r;
+            scratch[(v1 ? 3 : 0) + rest + n_rest] = '\0';
+            out->rest                             = bare + rest;
+            out->route                            = r;
             return;
         }
-        out->allow = strcmp(r->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        allow(out, r);
     }
-    if (out->allow != NULL)
+    const size_t known = strlen(out->allow);
+    if (known > 0) (void)snprintf(out->allow + known, sizeof out->allow - known, "OPTIONS");
+    if (known > 0)
         (void)api_fail(err, API_METHOD, NULL, "%s: expected %s, found %.20s", bare, out->allow, method);
     else
         (void)api_fail(err, API_NOT_FOUND, NULL, "%.200s: no such path", path);

@@ -14,17 +14,17 @@ typedef enum route_access {
 } route_access;
 
 typedef struct route {
-    const char  *path;   /* without /v1; behind a last "*" stands anything */
-    const char  *method; /* "GET" (and HEAD) or "POST" */
+    const char  *path;   /* without /v1; for a "*" stands anything */
+    const char  *method; /* "GET" (and HEAD), "POST" or "DELETE" */
     route_access access;
     bool         v1; /* with and without /v1 */
     handler     *handle;
 } route;
 
 typedef struct route_match {
-    const route *route; /* NULL: err says why */
-    const char  *rest;  /* of the path, where "*" stands */
-    const char  *allow; /* for 405 */
+    const route *route;     /* NULL: err says why */
+    const char  *rest;      /* of the path, where "*" stands */
+    char         allow[40]; /* for 405, or "" */
     api_dialect  dialect;
 } route_match;
 

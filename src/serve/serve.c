@@ -10,6 +10,8 @@
 #include <time.h>
 
 enum { TICK_MS = 200, FLUSH_MS = 2000 };
+/* Of stored responses. */
+enum { MEMORY_BYTES = 32 << 20, DISK_BYTES = 256 << 20, MEMORY_SECONDS = 3600, DISK_SECONDS = 30 * 86400 };
 
 /* A short name for what makes replies: version, model and how it computes. */
 static void make_fingerprint(server *s)
@@ -31,6 +33,17 @@ static uint32_t find_tag(const weir_model *m, const char *tag)
     return id;
 }
 
+/* In a file they last; in memory they go with the server, so their time is short. */
+static weir_status open_responses(server *s, weir_error *err)
+{
+    const bool on_disk = s->o->responses_dir != NULL;
+    return response_store_open(&s->responses,
+                               &(response_store_options){.dir       = s->o->responses_dir,
+                                                         .max_bytes = on_disk ? DISK_BYTES : MEMORY_BYTES,
+                                                         .seconds   = on_disk ? DISK_SECONDS : MEMORY_SECONDS},
+                               err);
+}
+
 static weir_status open_server(server *s, const serve_options *o, weir_error *err)
 {
     s->o       = o;
@@ -48,6 +61,7 @@ static weir_status open_server(server *s, const serve_options *o, weir_error *er
     TRY(auth_init(&s->auth, o, err));
     s->metrics = metrics_new(o->model_id, s->engine.max_context);
     if (s->metrics == NULL) return status_fail(err, WEIR_NO_MEMORY, "metrics: out of memory");
+    TRY(open_responses(s, err));
     return engine_loop_start(
         &s->loop,
         &(engine_loop_options){
@@ -97,6 +111,7 @@ weir_status serve_run(const serve_options *o, weir_error *err)
     engine_loop_stop(s.loop);
     if (l != NULL) wait_until(l, listener_done, l, FLUSH_MS * 1e-3);
     listener_close(l);
+    response_store_close(s.responses);
     metrics_free(s.metrics);
     auth_free(&s.auth);
     return st;

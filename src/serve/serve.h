@@ -2,8 +2,8 @@
  *
  * It speaks the dialects that clients have: docs/SERVE.md lists paths and fields.  The threads:
  * a few of the listener (libmicrohttpd; they parse, render and tokenize, and never wait for the
- * engine), one that owns the engine (engine_loop.h), and the caller's, which looks after
- * connections and waits for the end. */
+ * engine), one that owns the engine (engine_loop.h), one that writes stored responses down
+ * (response_store.h), and the caller's, which looks after connections and waits for the end. */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
 
@@ -40,6 +40,8 @@ typedef struct serve_options {
     bool        metrics_public;
     serve_list  origins; /* of web pages that may ask, beside local ones; "*": all */
     serve_list  hosts;   /* Host names that are ours, beside local ones */
+
+    const char *responses_dir; /* where stored responses are kept; NULL: in memory */
 
     weir_sample_params sample; /* where a request says nothing */
     serve_thinking     thinking;

@@ -4,12 +4,13 @@
 
 #include "serve/auth.h"
 #include "serve/engine_loop.h"
+#include "serve/response_store.h"
 #include "serve/serve.h"
 
 #include <jansson.h>
 #include <stdatomic.h>
 
-/* Does not change while it serves, but for what is inside loop and metrics. */
+/* Does not change while it serves, but for what is inside loop, metrics and responses. */
 typedef struct server {
     const serve_options *o;
     weir_model_info      model;
@@ -17,6 +18,7 @@ typedef struct server {
     auth                 auth;
     engine_loop         *loop;
     metrics             *metrics;
+    response_store      *responses;
     int64_t              created;         /* seconds since 1970 */
     char                 fingerprint[16]; /* "fp_" and ten hexadecimal digits */
     uint32_t             tool_call;       /* the id of <tool_call>; UINT32_MAX: there is none */
@@ -45,7 +47,8 @@ typedef void handler(server *s, const http_request *r, const char *rest, outlet 
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
     handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_messages,
-    handle_count_tokens;
+    handle_count_tokens, handle_responses, handle_responses_upgrade, handle_responses_tokens, handle_response,
+    handle_response_delete, handle_response_items, handle_response_cancel, handle_responses_compact;
 
 /* ---- answering ---- */
 

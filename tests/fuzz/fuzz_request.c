@@ -1,12 +1,14 @@
 /* tests/fuzz/fuzz_request.c - any bytes as the body of a request.
  *
- * What is accepted as a chat has messages, and draws within the library's own limits; so does
- * what Messages become.  What is refused says why, in a message that is JSON again. */
+ * What is accepted as a chat has messages, and draws within the library's own limits; so do the chats that
+ * Messages and Responses requests become, of which the latter's repetition is JSON.  What is refused says why,
+ * in a message that is JSON again. */
 #include "base/mem.h"
 #include "serve/anthropic.h"
 #include "serve/body.h"
 #include "serve/chat_request.h"
 #include "serve/generation.h"
+#include "serve/responses_request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +77,38 @@ static void check_messages(const json_t *body)
     json_decref(chat);
 }
 
+static void check_echo(const json_t *body, const responses_request *r)
+{
+    static const weir_sample_params sample = WEIR_SAMPLE_PARAMS_INIT;
+    str                             before, behind, object;
+    json_error_t                    je;
+    str_init(&before, 1 << 28);
+    str_init(&behind, 1 << 28);
+    str_init(&object, 1 << 29);
+    responses_put_echo(body, r, "m", &sample, &before, &behind);
+    str_printf(&object, "{%s,%s}", before.data, behind.data);
+    json_t *root = object.failed ? NULL : json_loadb(object.data, object.len, 0, &je);
+    if (root == NULL) abort();
+    json_decref(root);
+    str_free(&object);
+    str_free(&before);
+    str_free(&behind);
+}
+
+static void check_responses(const json_t *body)
+{
+    responses_request r;
+    api_error         e;
+    if (responses_request_read(body, &r, &e) && responses_request_fold(&r, body, r.items, &e)) {
+        check_chat(r.chat);
+        check_generation(r.chat);
+        check_echo(body, &r);
+    } else {
+        check_error(&e);
+    }
+    responses_request_free(&r);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t   *body;
@@ -85,6 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_generation(body);
         check_chat(body);
         check_messages(body);
+        check_responses(body);
     } else {
         check_error(&e);
     }

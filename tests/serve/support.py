@@ -80,10 +80,13 @@ class Server:
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, env=environment(folder))
         self.lines = []
-        first = self.process.stderr.readline()
-        found = re.match(r"weir: listening on http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)\n", first)
-        if not found:
-            raise AssertionError(f"{command}: {first}{self.process.stderr.read()}")
+        found = None
+        while not found:
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(f"{command}: {''.join(self.lines)}")
+            self.lines.append(line)
+            found = re.match(r"weir: listening on http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)\n", line)
         self.port = int(found.group(1))
         self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self.reader.start()

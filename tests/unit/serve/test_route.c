@@ -32,6 +32,13 @@ static void test_found(void **state)
     assert_true(find("POST", "/v1/messages")->handle == handle_messages);
     assert_true(find("POST", "/messages/count_tokens/")->handle == handle_count_tokens);
     assert_true(find("GET", "/")->handle == handle_health);
+    assert_true(find("GET", "/v1/responses/resp_1/input_items/")->handle == handle_response_items);
+    assert_string_equal(m.rest, "resp_1");
+    assert_true(find("GET", "/responses/resp_1")->handle == handle_response);
+    assert_string_equal(m.rest, "resp_1");
+    assert_true(find("DELETE", "/v1/responses/resp_1")->handle == handle_response_delete);
+    assert_true(find("POST", "/v1/responses/input_tokens")->handle == handle_responses_tokens);
+    assert_true(find("POST", "/v1/responses/resp_1/cancel")->handle == handle_response_cancel);
 }
 
 static void test_not_found(void **state)
@@ -42,11 +49,13 @@ static void test_not_found(void **state)
         if (i == 4) continue; /* anything is an id */
         assert_null(find("GET", none[i]));
         assert_int_equal(err.kind, API_NOT_FOUND);
-        assert_null(m.allow);
+        assert_string_equal(m.allow, "");
     }
     assert_null(find("DELETE", "/v1/models"));
     assert_int_equal(err.kind, API_METHOD);
     assert_string_equal(m.allow, "GET, HEAD, OPTIONS");
+    assert_null(find("PUT", "/v1/responses/resp_1"));
+    assert_string_equal(m.allow, "GET, HEAD, DELETE, OPTIONS");
     assert_null(find("HEAD", "/tokenize"));
     assert_string_equal(m.allow, "POST, OPTIONS");
 }
