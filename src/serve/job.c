@@ -10,6 +10,7 @@ void job_options_free(job_options *o)
 {
     for (size_t i = 0; i < o->n_stop; i++) mem_free(o->stop[i]);
     mem_free(o->bias);
+    weir_grammar_free(o->grammar);
     *o = (job_options){0};
 }
 
@@ -36,6 +37,7 @@ static void init_choice(job *j, uint32_t i)
     c->options.top_logprobs  = j->o.top_logprobs;
     c->options.thinking_open = j->o.thinking_open;
     c->options.raw           = j->o.raw;
+    c->options.grammar       = j->o.grammar;
     replier_init(&c->replier, j->d, i, j->o.logprobs);
 }
 

@@ -40,6 +40,7 @@ typedef struct job_options {
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
     size_t              n_adapters;
+    weir_grammar       *grammar; /* what the content keeps to, or NULL; owned */
 } job_options;
 
 void job_options_free(job_options *o);

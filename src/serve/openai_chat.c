@@ -44,6 +44,11 @@ static bool read_options(const server *s, const json_t *body, const chat_request
     if (!generation_read(s, body, o, err) || !read_logprobs(body, o, err)) return false;
     if (o->max_tokens_given && o->max_tokens == 0)
         return api_fail(err, API_INVALID, "max_tokens", "max_tokens: expected at least 1, found 0");
+    if (o->grammar != NULL && parts->tools != NULL && !parts->no_tool_calls)
+        return api_fail(
+            err, API_INVALID, "tools",
+            "tools: expected none, or tool_choice \"none\", beside a form of the reply: within it there are "
+            "no calls");
     return !parts->no_tool_calls || ban_tool_calls(s, o, err);
 }
 
