@@ -163,9 +163,11 @@ static void test_generation_refusals(void **state)
         {"{\"logit_bias\":{\"1\":1,\"01\":2}}", "logit_bias"},
         {"{\"stop\":{\"a\":1}}", "stop"},
         {"{\"stop\":[1]}", "stop"},
-        {"{\"response_format\":{\"type\":\"json_schema\"}}", "response_format"},
+        {"{\"response_format\":{\"type\":\"json_schema\"}}", "response_format.schema"},
         {"{\"response_format\":\"json\"}", "response_format"},
-        {"{\"guided_json\":{}}", "guided_json"},
+        {"{\"guided_json\":5}", "guided_json"},
+        {"{\"guided_whitespace_pattern\":\"x\"}", "guided_whitespace_pattern"},
+        {"{\"grammar_lazy\":true}", "grammar_lazy"},
         {"{\"thinking_budget\":0}", "thinking_budget"},
         {"{\"adapter\":\"x\"}", "adapter"},
     };
