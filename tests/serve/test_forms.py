@@ -134,6 +134,14 @@ class Forms(Case):
         self.is_person(self.said(response_format=STRICT, tools=tools, tool_choice="none"))
         self.is_person(self.said(response_format=STRICT, tools=[]))
 
+    def test_who_hangs_up_leaves_nothing_behind(self):
+        body = message(STORY, guided_regex="[a-z ]{5000}", max_tokens=900, stream=True, seed=1)
+        asking = self.server.begin(CHAT, body)
+        self.assertIn(b"200", asking.recv(64))
+        asking.close()
+        self.server.wait_for("vllm:num_requests_running", 0)
+        self.is_person(self.said(guided_json=PERSON))
+
     def test_white_space(self):
         ident = self.server.post("/tokenize", {"content": " "}).json["tokens"][0]
         nulls = {"type": "array", "items": {"type": "null"}, "minItems": 2, "maxItems": 2}
