@@ -70,6 +70,11 @@ bool calls_read(const server *s, const chat_request_parts *parts, const char *id
 {
     if (parts->no_tool_calls) return s->tool_call == UINT32_MAX || ban(s->tool_call, o, err);
     if (parts->tools == NULL) return true;
+    if (o->grammar != NULL)
+        return api_fail(
+            err, API_INVALID, "tools",
+            "tools: expected none, or tool_choice \"none\", beside a form of the reply: within it there are "
+            "no calls");
     o->one_call = parts->one_call;
     return look_for_calls(s, parts->tools, id_prefix, o, err) &&
            (!parts->force_call || force(s, parts->force_name, o, err));

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "serve/fields.h"
+#include "serve/form.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,6 @@ enum { MAX_STOP_BYTES = 1024, MAX_BIAS = 1024 };
 
 typedef enum harmless { NOTHING, FALSE, TRUE, EMPTY, TEXT, RAW, ZERO, ONE, NOT_ABOVE_0 } harmless;
 
-#define STRUCTURED "structured output is not served yet"
 #define SAMPLER "this way of drawing tokens is not served"
 
 /* A field that is refused unless it is absent, null or says nothing. */
@@ -24,15 +24,11 @@ static const struct {
     harmless    unless;
     const char *why;
 } refused[] = {
-    {"grammar", EMPTY, STRUCTURED},
-    {"json_schema", NOTHING, STRUCTURED},
-    {"guided_json", NOTHING, STRUCTURED},
-    {"guided_regex", NOTHING, STRUCTURED},
-    {"guided_choice", NOTHING, STRUCTURED},
-    {"guided_grammar", NOTHING, STRUCTURED},
-    {"structured_outputs", NOTHING, STRUCTURED},
-    {"regex", EMPTY, STRUCTURED},
-    {"ebnf", EMPTY, STRUCTURED},
+    {"guided_whitespace_pattern", NOTHING, "use any_whitespace"},
+    {"structural_tag", NOTHING, "not served"},
+    {"grammar_lazy", FALSE, "a grammar begins with the content"},
+    {"regex", EMPTY, "use guided_regex"},
+    {"ebnf", EMPTY, "use grammar"},
     {"reasoning_budget_message", EMPTY, "what closes the reasoning cannot be chosen"},
     {"chat_template", EMPTY, "the model's own template is used"},
     {"documents", EMPTY, "not served"},
@@ -104,9 +100,7 @@ static void refuse_unserved(fields *f)
         if (v != NULL && !says_nothing(v, refused[i].unless))
             (void)field_wrong(f, refused[i].name, "%s", refused[i].why);
     }
-    const json_t *format = field(f, "response_format"), *modalities = field(f, "modalities");
-    if (format != NULL && !says_nothing(json_object_get(format, "type"), TEXT))
-        (void)field_wrong(f, "response_format", "only {\"type\":\"text\"}: structured output is not served yet");
+    const json_t *modalities = field(f, "modalities");
     for (size_t i = 0; i < json_array_size(modalities); i++)
         if (!says_nothing(json_array_get(modalities, i), TEXT))
             (void)field_wrong(f, "modalities", "only \"text\" is served");
@@ -295,10 +289,11 @@ static void read_priority(fields *f, job_options *o)
 
 bool generation_read(const server *s, const json_t *body, job_options *o, api_error *err)
 {
-    fields  f     = {.object = body, .where = "", .err = err};
-    int64_t n     = 1;
-    bool    cache = true;
-    *o            = (job_options){.sample = s->o->sample};
+    fields     f = {.object = body, .where = "", .err = err};
+    reply_form form;
+    int64_t    n     = 1;
+    bool       cache = true;
+    *o               = (job_options){.sample = s->o->sample};
     refuse_unserved(&f);
     read_sampling(&f, &o->sample);
     read_bias(s, &f, o);
@@ -310,5 +305,6 @@ bool generation_read(const server *s, const json_t *body, job_options *o, api_er
     (void)field_bool(&f, "cache_prompt", &cache);
     o->no_cache = !cache;
     read_priority(&f, o);
-    return !f.failed && choose_adapters(s, body, o, err);
+    return !f.failed && choose_adapters(s, body, o, err) && form_read(body, &form, err) &&
+           form_apply(s->o->model, &form, o, err);
 }

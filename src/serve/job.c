@@ -12,6 +12,7 @@ void job_options_free(job_options *o)
     mem_free(o->bias);
     mem_free(o->tools);
     weir_ids_free(&o->prefix);
+    weir_grammar_free(o->grammar);
     *o = (job_options){0};
 }
 
@@ -45,6 +46,7 @@ static bool init_choice(job *j, uint32_t i)
     c->options.reasoning_budget = o->reasoning_budget;
     c->options.prefix           = o->prefix.data;
     c->options.n_prefix         = o->prefix.n;
+    c->options.grammar          = o->grammar;
     replier_init(&c->replier, j->d, i, o->logprobs);
     c->replier.include_stop = o->include_stop;
     c->replier.stop_ids     = o->stop_ids;

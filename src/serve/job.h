@@ -40,6 +40,7 @@ typedef struct job_options {
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
     size_t              n_adapters;
+    weir_grammar       *grammar; /* what the content keeps to, or NULL; owned */
 
     size_t   n_stop_ids;
     uint32_t stop_ids[JOB_MAX_STOP_IDS];

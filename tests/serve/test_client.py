@@ -5,6 +5,7 @@ from support import Case
 
 try:
     import openai
+    import pydantic
 except ImportError:
     openai = None
 
@@ -55,6 +56,24 @@ class Client(Case):
         self.assertTrue(free.reasoning_content.startswith(short.reasoning_content))
         self.assertLess(len(short.reasoning_content), len(free.reasoning_content))
         self.assertTrue(short.content)
+
+    def test_parsed_forms(self):
+        class Person(pydantic.BaseModel):
+            name: str = pydantic.Field(max_length=12)
+            age: int = pydantic.Field(ge=0, le=120)
+
+        class People(pydantic.BaseModel):
+            first: Person
+            others: list[Person] = pydantic.Field(max_length=1)
+
+        ask = {"model": "demo", "messages": [{"role": "user", "content": "Who is there?"}], "seed": 7, "max_tokens": 300,
+               "reasoning_effort": "none", "response_format": People}
+        done = self.client.chat.completions.parse(**ask)
+        self.assertIsInstance(done.choices[0].message.parsed, People)
+        with self.client.chat.completions.stream(**ask) as stream:
+            for _ in stream:
+                pass
+            self.assertEqual(stream.get_final_completion().choices[0].message.parsed, done.choices[0].message.parsed)
 
     def test_the_rest(self):
         self.assertEqual([m.id for m in self.client.models.list()], ["demo"])

@@ -39,7 +39,7 @@ class Wrong(Case):
                              ("stop", ["a"] * 17), ("logit_bias", []), ("logit_bias", {"x": 1}), ("logit_bias", {"1": 101}),
                              ("logit_bias", {"99999999": 1}), ("presence_penalty", 2.5), ("top_logprobs", 21), ("min_p", 2),
                              ("repetition_penalty", 0), ("reasoning_effort", "hihg"), ("priority", "urgent"),
-                             ("response_format", {"type": "json_object"}), ("tool_choice", "required"), ("grammar", "root"),
+                             ("response_format", "json"), ("tool_choice", "required"), ("grammar", "root"),
                              ("modalities", ["audio"]), ("thinking_budget", -2), ("stop_token_ids", [-1]), ("tools", {}),
                              ("adapter", "nobody"), ("chat_template_kwargs", 3), ("messages", []), ("messages", "hi")]:
             with self.subTest(field=field, value=value):
