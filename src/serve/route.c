@@ -16,7 +16,21 @@ static const route routes[] = {
     {"/ping", "GET", ROUTE_PUBLIC, false, handle_health},
     {"/version", "GET", ROUTE_KEY, false, handle_version},
     {"/metrics", "GET", ROUTE_METRICS, false, handle_metrics},
-    {"/", "GET", ROUTE_PUBLIC, false, handle_health},
+    {"/", "GET", ROUTE_PUBLIC, false, handle_root},
+    {"/api/version", "GET", ROUTE_KEY, false, handle_ollama_version},
+    {"/api/tags", "GET", ROUTE_KEY, false, handle_ollama_tags},
+    {"/api/ps", "GET", ROUTE_KEY, false, handle_ollama_ps},
+    {"/api/show", "POST", ROUTE_KEY, false, handle_ollama_show},
+    {"/api/chat", "POST", ROUTE_KEY, false, handle_ollama_chat},
+    {"/api/generate", "POST", ROUTE_KEY, false, handle_ollama_generate},
+    {"/api/embed", "POST", ROUTE_KEY, false, handle_ollama_embed},
+    {"/api/embeddings", "POST", ROUTE_KEY, false, handle_ollama_embed},
+    {"/api/pull", "POST", ROUTE_KEY, false, handle_ollama_pull},
+    {"/api/copy", "POST", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/delete", "DELETE", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/push", "POST", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/create", "POST", ROUTE_KEY, false, handle_ollama_refused},
+    {"/api/blobs/*", "POST", ROUTE_KEY, false, handle_ollama_refused},
 };
 
 static api_dialect dialect_of(const char *path)
@@ -41,6 +55,12 @@ static bool is_method(const route *r, const char *method)
     return strcmp(r->method, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0);
 }
 
+static const char *allowed(const route *r)
+{
+    if (strcmp(r->method, "GET") == 0) return "GET, HEAD, OPTIONS";
+    return strcmp(r->method, "POST") == 0 ? "POST, OPTIONS" : "DELETE, OPTIONS";
+}
+
 void route_find(const char *method, const char *path, char *scratch, route_match *out, api_error *err)
 {
     size_t n = strlen(path);
@@ -56,7 +76,7 @@ void route_find(const char *method, const char *path, char *scratch, route_match
             out->route = r;
             return;
         }
-        out->allow = strcmp(r->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        out->allow = allowed(r);
     }
     if (out->allow != NULL)
         (void)api_fail(err, API_METHOD, NULL, "%s: expected %s, found %.20s", bare, out->allow, method);

@@ -15,7 +15,7 @@ typedef enum route_access {
 
 typedef struct route {
     const char  *path;   /* without /v1; behind a last "*" stands anything */
-    const char  *method; /* "GET" (and HEAD) or "POST" */
+    const char  *method; /* "GET" (and HEAD), "POST" or "DELETE" */
     route_access access;
     bool         v1; /* with and without /v1 */
     handler     *handle;
