@@ -29,7 +29,11 @@ static void test_found(void **state)
     assert_true(find("GET", "/v1/models/org/name/")->handle == handle_model);
     assert_string_equal(m.rest, "org/name");
     assert_true(find("GET", "/models")->handle == handle_models);
-    assert_true(find("GET", "/")->handle == handle_health);
+    assert_true(find("GET", "/")->handle == handle_root);
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
+    assert_true(find("POST", "/api/chat/")->handle == handle_ollama_chat);
+    assert_int_equal(m.route->access, ROUTE_KEY);
+    assert_true(find("DELETE", "/api/delete")->handle == handle_ollama_change);
 }
 
 static void test_not_found(void **state)
@@ -47,6 +51,10 @@ static void test_not_found(void **state)
     assert_string_equal(m.allow, "GET, HEAD, OPTIONS");
     assert_null(find("HEAD", "/tokenize"));
     assert_string_equal(m.allow, "POST, OPTIONS");
+    assert_null(find("POST", "/api/delete"));
+    assert_string_equal(m.allow, "DELETE, OPTIONS");
+    assert_null(find("POST", "/v1/api/chat"));
+    assert_int_equal(err.kind, API_NOT_FOUND);
 }
 
 static void check(const char *path, api_kind kind, unsigned status, const char *body)
