@@ -117,7 +117,8 @@ static void test_options(void **state)
                 "\"stop\":[\"1\"],\"num_predict\":7,\"num_gpu\":99,\"typical_p\":1,\"num_keep\":4,\"mystery\":{}"),
            BODY(",\"temperature\":0.5,\"top_k\":20,\"top_p\":0.90000000000000002,\"min_p\":0,\"seed\":9007199254740993,"
                 "\"stop\":[\"1\"],\"max_tokens\":7"));
-    for (int n = -2; n <= 0; n++) { /* as many as there is room for */
+    expect(OLLAMA_CHAT, WITH("\"stop\":\"1\""), BODY(",\"stop\":\"1\"")); /* no number */
+    for (int n = -2; n <= 0; n++) {                                       /* as many as there is room for */
         char text[100];
         (void)snprintf(text, sizeof text, WITH("\"num_predict\":%d"), n);
         expect(OLLAMA_CHAT, text, BODY(""));
