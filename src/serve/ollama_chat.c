@@ -81,38 +81,36 @@ static bool put_before(const server *s, const json_t *context, weir_ids *ids, ap
     return true;
 }
 
-static bool make_prompt(const server *s, const ollama_request *q, weir_prompt *out, api_error *err)
+static bool make_prompt(const server *s, const ollama_request *q, const chat_request_parts *parts, weir_prompt *out,
+                        api_error *err)
 {
-    chat_request_parts parts = {0};
-    weir_error         we;
-    if (q->raw)
-        return (weir_tokenize(s->o->model, q->prompt, strlen(q->prompt), true, &out->ids, &we) == WEIR_OK ||
-                api_fail_status(err, &we)) &&
+    weir_error we;
+    if (!q->raw)
+        return render_fitting(s, q, parts, out, err) && put_before(s, q->context, &out->ids, err) &&
                fits(out->ids.n, limit_of(s, q), err);
-    const bool ok = chat_request_read(q->body, s->o->thinking, &parts, err) && render_fitting(s, q, &parts, out, err) &&
-                    put_before(s, q->context, &out->ids, err) && fits(out->ids.n, limit_of(s, q), err);
-    chat_request_free(&parts);
-    return ok;
+    if (weir_tokenize(s->o->model, q->prompt, strlen(q->prompt), true, &out->ids, &we) != WEIR_OK)
+        return api_fail_status(err, &we);
+    return fits(out->ids.n, limit_of(s, q), err);
 }
 
 /* ---- the job ---- */
 
-static bool read_options(const server *s, const ollama_request *q, const weir_prompt *p, job_options *o, api_error *err)
+static bool read_options(const server *s, const ollama_request *q, job_options *o, api_error *err)
 {
     if (!generation_read(s, q->body, o, err)) return false;
-    const uint32_t room = limit_of(s, q) - (uint32_t)p->ids.n;
-    if (!o->max_tokens_given || o->max_tokens > room) o->max_tokens = room;
-    o->logprobs      = q->logprobs;
-    o->top_logprobs  = q->top_logprobs;
-    o->raw           = q->raw;
-    o->thinking_open = p->thinking_open;
+    o->logprobs     = q->logprobs;
+    o->top_logprobs = q->top_logprobs;
+    o->raw          = q->raw;
     return true;
 }
 
-/* Takes *o and the ids of *p. */
+/* Takes *o and the ids of *p, which fit. */
 static bool submit(server *s, const http_request *r, const ollama_request *q, ollama_kind kind, job_options *o,
                    weir_prompt *p, outlet *out, api_error *err)
 {
+    const uint32_t room = limit_of(s, q) - (uint32_t)p->ids.n;
+    if (!o->max_tokens_given || o->max_tokens > room) o->max_tokens = room;
+    o->thinking_open          = p->thinking_open;
     const ollama_form form    = {.kind          = kind,
                                  .stream        = q->stream,
                                  .logprobs      = q->logprobs,
@@ -156,16 +154,18 @@ static void answer_load(const ollama_request *q, ollama_kind kind, outlet *out)
 static bool serve_reply(server *s, const http_request *r, const json_t *body, ollama_kind kind, outlet *out,
                         api_error *err)
 {
-    ollama_request q  = {0};
-    job_options    o  = {0};
-    weir_prompt    p  = {0};
-    bool           ok = ollama_request_read(s, body, kind, &q, err);
+    ollama_request     q     = {0};
+    chat_request_parts parts = {0};
+    job_options        o     = {0};
+    weir_prompt        p     = {0};
+    bool               ok    = ollama_request_read(s, body, kind, &q, err);
     if (ok && q.load)
         answer_load(&q, kind, out);
     else
-        ok = ok && make_prompt(s, &q, &p, err) && read_options(s, &q, &p, &o, err) &&
-             submit(s, r, &q, kind, &o, &p, out, err);
+        ok = ok && (q.raw || chat_request_read(q.body, s->o->thinking, &parts, err)) && read_options(s, &q, &o, err) &&
+             make_prompt(s, &q, &parts, &p, err) && submit(s, r, &q, kind, &o, &p, out, err);
     ollama_request_free(&q);
+    chat_request_free(&parts);
     job_options_free(&o);
     weir_prompt_free(&p);
     return ok;
