@@ -27,7 +27,21 @@ static const route routes[] = {
     {"/ping", "GET", ROUTE_PUBLIC, false, handle_health},
     {"/version", "GET", ROUTE_KEY, false, handle_version},
     {"/metrics", "GET", ROUTE_METRICS, false, handle_metrics},
-    {"/", "GET", ROUTE_PUBLIC, false, handle_health},
+    {"/", "GET", ROUTE_PUBLIC, false, handle_root},
+    {"/api/version", "GET", ROUTE_KEY, false, handle_ollama_version},
+    {"/api/tags", "GET", ROUTE_KEY, false, handle_ollama_tags},
+    {"/api/ps", "GET", ROUTE_KEY, false, handle_ollama_ps},
+    {"/api/show", "POST", ROUTE_KEY, false, handle_ollama_show},
+    {"/api/chat", "POST", ROUTE_KEY, false, handle_ollama_chat},
+    {"/api/generate", "POST", ROUTE_KEY, false, handle_ollama_generate},
+    {"/api/embed", "POST", ROUTE_KEY, false, handle_ollama_embed},
+    {"/api/embeddings", "POST", ROUTE_KEY, false, handle_ollama_embed},
+    {"/api/pull", "POST", ROUTE_KEY, false, handle_ollama_pull},
+    {"/api/copy", "POST", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/delete", "DELETE", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/push", "POST", ROUTE_KEY, false, handle_ollama_change},
+    {"/api/create", "POST", ROUTE_KEY, false, handle_ollama_refused},
+    {"/api/blobs/*", "POST", ROUTE_KEY, false, handle_ollama_refused},
 };
 
 static api_dialect dialect_of(const char *path)

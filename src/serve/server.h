@@ -46,9 +46,11 @@ struct http_request {
 typedef void handler(server *s, const http_request *r, const char *rest, outlet *out);
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
-    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_messages,
+    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_root, handle_messages,
     handle_count_tokens, handle_responses, handle_responses_upgrade, handle_responses_tokens, handle_response,
     handle_response_delete, handle_response_items, handle_response_cancel, handle_responses_compact;
+handler handle_ollama_chat, handle_ollama_generate, handle_ollama_tags, handle_ollama_show, handle_ollama_ps,
+    handle_ollama_version, handle_ollama_pull, handle_ollama_embed, handle_ollama_refused, handle_ollama_change;
 
 /* ---- answering ---- */
 

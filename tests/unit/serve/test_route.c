@@ -31,7 +31,6 @@ static void test_found(void **state)
     assert_true(find("GET", "/models")->handle == handle_models);
     assert_true(find("POST", "/v1/messages")->handle == handle_messages);
     assert_true(find("POST", "/messages/count_tokens/")->handle == handle_count_tokens);
-    assert_true(find("GET", "/")->handle == handle_health);
     assert_true(find("GET", "/v1/responses/resp_1/input_items/")->handle == handle_response_items);
     assert_string_equal(m.rest, "resp_1");
     assert_true(find("GET", "/responses/resp_1")->handle == handle_response);
@@ -39,6 +38,11 @@ static void test_found(void **state)
     assert_true(find("DELETE", "/v1/responses/resp_1")->handle == handle_response_delete);
     assert_true(find("POST", "/v1/responses/input_tokens")->handle == handle_responses_tokens);
     assert_true(find("POST", "/v1/responses/resp_1/cancel")->handle == handle_response_cancel);
+    assert_true(find("GET", "/")->handle == handle_root);
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
+    assert_true(find("POST", "/api/chat/")->handle == handle_ollama_chat);
+    assert_int_equal(m.route->access, ROUTE_KEY);
+    assert_true(find("DELETE", "/api/delete")->handle == handle_ollama_change);
 }
 
 static void test_not_found(void **state)
@@ -58,6 +62,10 @@ static void test_not_found(void **state)
     assert_string_equal(m.allow, "GET, HEAD, DELETE, OPTIONS");
     assert_null(find("HEAD", "/tokenize"));
     assert_string_equal(m.allow, "POST, OPTIONS");
+    assert_null(find("POST", "/api/delete"));
+    assert_string_equal(m.allow, "DELETE, OPTIONS");
+    assert_null(find("POST", "/v1/api/chat"));
+    assert_int_equal(err.kind, API_NOT_FOUND);
 }
 
 static void check(const char *path, api_kind kind, unsigned status, const char *body)
