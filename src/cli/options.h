@@ -38,9 +38,10 @@ typedef struct options {
 
     /* serve; parallel is below */
     const char *host, *api_key_file;
-    arg_list    api_keys, cors_origins, allowed_hosts;
-    uint32_t    port, max_queue;
-    bool        insecure, metrics_public;
+    const char *adapter_dir;
+    arg_list    api_keys, admin_keys, cors_origins, allowed_hosts;
+    uint32_t    port, max_queue, max_adapters, adapter_rank;
+    bool        insecure, metrics_public, strict_model;
     double      shutdown_timeout; /* seconds */
 
     /* inspect, tokenize, logits, eval */
@@ -70,7 +71,7 @@ typedef struct options {
 #define OPTIONS_INIT \
     { \
         .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5, .bits = 4, .group = 64, \
-        .host = "127.0.0.1", .port = 8080, .max_queue = 64, .shutdown_timeout = 30 \
+        .host = "127.0.0.1", .port = 8080, .max_queue = 64, .shutdown_timeout = 30, .max_adapters = 4 \
     }
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */

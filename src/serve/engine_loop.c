@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "serve/server.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -17,8 +18,9 @@ struct engine_loop {
     pthread_mutex_t lock; /* guards what follows, up to the blank line */
     pthread_cond_t  news;
     job            *arrived, **arrived_end;
+    engine_task    *tasks, **tasks_end;
     uint32_t        in_flight; /* choices that are not over, those that have just arrived included */
-    bool            drain, stop;
+    bool            drain, stop, ended;
 
     job     *jobs; /* the thread's own */
     uint32_t sampled;
@@ -231,9 +233,9 @@ static bool settle(job *j)
 static void over(engine_loop *l, job *j)
 {
     metrics_finish finish = j->cut ? METRICS_LENGTH : METRICS_STOP;
-    if (j->failed)
+    if (j->failed && !j->revoked)
         finish = METRICS_ERROR;
-    else if (j->cancelled)
+    else if (j->cancelled || j->revoked)
         finish = METRICS_ABORT;
     tell(l, j, finish);
     (void)pthread_mutex_lock(&l->lock);
@@ -287,13 +289,17 @@ static void settle_all(engine_loop *l)
 }
 
 /* Waits for something to do; takes what arrived.  False: stop. */
-static bool wait_for_work(engine_loop *l, job **arrived)
+static bool wait_for_work(engine_loop *l, job **arrived, engine_task **tasks)
 {
     (void)pthread_mutex_lock(&l->lock);
-    while (!l->stop && l->arrived == NULL && l->jobs == NULL) (void)pthread_cond_wait(&l->news, &l->lock);
+    while (!l->stop && l->arrived == NULL && l->tasks == NULL && l->jobs == NULL)
+        (void)pthread_cond_wait(&l->news, &l->lock);
     *arrived       = l->arrived;
     l->arrived     = NULL;
     l->arrived_end = &l->arrived;
+    *tasks         = l->tasks;
+    l->tasks       = NULL;
+    l->tasks_end   = &l->tasks;
     const bool go  = !l->stop;
     (void)pthread_mutex_unlock(&l->lock);
     return go;
@@ -330,14 +336,35 @@ static void fail_all(engine_loop *l)
     settle_all(l);
 }
 
+static void run_tasks(engine_loop *l, engine_task *t)
+{
+    for (engine_task *next; t != NULL; t = next) {
+        next = t->next;
+        t->run(t, l->o.engine);
+    }
+}
+
+/* What was asked for until now, and then nothing more. */
+static void end_tasks(engine_loop *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    engine_task *left = l->tasks;
+    l->tasks          = NULL;
+    l->ended          = true;
+    (void)pthread_mutex_unlock(&l->lock);
+    run_tasks(l, left);
+}
+
 static void *run(void *user)
 {
     engine_loop *l = user;
     job         *arrived;
+    engine_task *tasks;
     bool         go = true;
     while (go) {
-        go = wait_for_work(l, &arrived);
+        go = wait_for_work(l, &arrived, &tasks);
         add_all(l, arrived);
+        run_tasks(l, tasks);
         for (job *j = l->jobs; j != NULL; j = j->next)
             if (outlet_closed(j->out)) {
                 j->cancelled = !j->failed;
@@ -348,6 +375,7 @@ static void *run(void *user)
         settle_all(l);
     }
     fail_all(l);
+    end_tasks(l);
     return NULL;
 }
 
@@ -360,6 +388,7 @@ weir_status engine_loop_start(engine_loop **out, const engine_loop_options *o, w
     if (l == NULL) return status_fail(err, WEIR_NO_MEMORY, "the engine's thread: out of memory");
     l->o           = *o;
     l->arrived_end = &l->arrived;
+    l->tasks_end   = &l->tasks;
     weir_engine_get_info(o->engine, &l->engine);
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_cond_init(&l->news, NULL);
@@ -402,6 +431,68 @@ bool engine_loop_submit(engine_loop *l, job *j, api_error *err)
     return ok;
 }
 
+bool engine_loop_call(engine_loop *l, engine_task *t)
+{
+    t->next = NULL;
+    (void)pthread_mutex_lock(&l->lock);
+    const bool ok = !l->ended;
+    if (ok) {
+        *l->tasks_end = t;
+        l->tasks_end  = &t->next;
+        (void)pthread_cond_signal(&l->news);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return ok;
+}
+
+typedef struct cancel_task {
+    engine_task  task;
+    engine_loop *l;
+    outlet      *out;
+    char         id[129], own_id[129];
+} cancel_task;
+
+static void revoke(engine_task *t, weir_engine *engine)
+{
+    cancel_task *c = t->user;
+    uint32_t     n = 0;
+    api_error    e;
+    str          body;
+    (void)engine;
+    (void)api_fail(&e, API_CANCELLED, NULL, "the request was cancelled");
+    for (job *j = c->l->jobs; j != NULL; j = j->next) {
+        if (strcmp(j->request_id, c->id) != 0 || j->failed || j->cancelled) continue;
+        fail_job(j, &e);
+        j->revoked = true;
+        n++;
+    }
+    if (n == 0) {
+        (void)api_fail(&e, API_NOT_FOUND, NULL, "no request %s is running or waiting", c->id);
+        answer_error(c->out, &e, API_OPENAI, c->own_id);
+    } else {
+        str_init(&body, 512);
+        str_printf(&body, "{\"id\":\"%s\",\"cancelled\":%u}", c->id, n);
+        answer_json(c->out, &body);
+    }
+    outlet_release(c->out);
+    mem_free(c);
+}
+
+bool engine_loop_cancel(engine_loop *l, const char *id, const char *own_id, outlet *out, api_error *err)
+{
+    cancel_task *c = mem_zalloc(1, sizeof *c);
+    if (c == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
+    c->l    = l;
+    c->out  = outlet_share(out);
+    c->task = (engine_task){.run = revoke, .user = c};
+    (void)snprintf(c->id, sizeof c->id, "%s", id);
+    (void)snprintf(c->own_id, sizeof c->own_id, "%s", own_id);
+    if (engine_loop_call(l, &c->task)) return true;
+    outlet_release(c->out);
+    mem_free(c);
+    return api_fail(err, API_UNAVAILABLE, NULL, "the server is shutting down");
+}
+
 void engine_loop_drain(engine_loop *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -425,6 +516,11 @@ void engine_loop_stop(engine_loop *l)
     (void)pthread_cond_signal(&l->news);
     (void)pthread_mutex_unlock(&l->lock);
     (void)pthread_join(l->thread, NULL);
+}
+
+void engine_loop_free(engine_loop *l)
+{
+    if (l == NULL) return;
     (void)pthread_cond_destroy(&l->news);
     (void)pthread_mutex_destroy(&l->lock);
     mem_free(l);

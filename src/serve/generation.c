@@ -40,7 +40,6 @@ static const struct {
     {"use_beam_search", FALSE, "not served"},
     {"audio", NOTHING, "not served"},
     {"best_of", ONE, "not served"},
-    {"lora", EMPTY, "use adapter"},
 };
 
 static bool says_nothing(const json_t *v, harmless unless)

@@ -10,6 +10,7 @@ void job_options_free(job_options *o)
 {
     for (size_t i = 0; i < o->n_stop; i++) mem_free(o->stop[i]);
     mem_free(o->bias);
+    for (size_t i = 0; i < o->n_adapters; i++) adapter_release(o->held[i]);
     *o = (job_options){0};
 }
 

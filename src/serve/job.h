@@ -6,6 +6,7 @@
 #ifndef SERVE_JOB_H
 #define SERVE_JOB_H
 
+#include "serve/adapter_shelf.h"
 #include "serve/events.h"
 #include "serve/outlet.h"
 #include "serve/replier.h"
@@ -39,6 +40,7 @@ typedef struct job_options {
     weir_logit_bias    *bias;                /* owned */
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
+    adapter_entry      *held[WEIR_MAX_ADAPTERS]; /* the same, [n_adapters], released with the options */
     size_t              n_adapters;
 } job_options;
 
@@ -55,6 +57,7 @@ struct job {
     uint32_t            n_choices, n_done;
     bool                failed;    /* the dialect heard of it; nothing more to say */
     bool                cancelled; /* nobody listens */
+    bool                revoked;   /* failed because somebody cancelled it */
     bool                cut;       /* a choice ended at max_tokens */
     struct engine_loop *loop;      /* once it is submitted */
     reply_usage         usage;

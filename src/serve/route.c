@@ -11,6 +11,17 @@ static const route routes[] = {
     {"/tokenize", "POST", ROUTE_KEY, true, handle_tokenize},
     {"/detokenize", "POST", ROUTE_KEY, true, handle_detokenize},
     {"/apply-template", "POST", ROUTE_KEY, true, handle_apply_template},
+    {"/adapters", "GET", ROUTE_KEY, true, handle_adapters},
+    {"/adapters", "POST", ROUTE_ADMIN, true, handle_adapter_load},
+    {"/adapters/*", "DELETE", ROUTE_ADMIN, true, handle_adapter_delete},
+    {"/load_lora_adapter", "POST", ROUTE_ADMIN, true, handle_vllm_load},
+    {"/unload_lora_adapter", "POST", ROUTE_ADMIN, true, handle_vllm_unload},
+    {"/lora-adapters", "GET", ROUTE_KEY, false, handle_lora_list},
+    {"/lora-adapters", "POST", ROUTE_ADMIN, false, handle_lora_set},
+    {"/requests/*", "DELETE", ROUTE_KEY, true, handle_request_cancel},
+    {"/fit", "GET", ROUTE_KEY, true, handle_fit},
+    {"/props", "GET", ROUTE_KEY, false, handle_props},
+    {"/slots", "GET", ROUTE_KEY, false, handle_slots},
     {"/health", "GET", ROUTE_PUBLIC, true, handle_health},
     {"/ready", "GET", ROUTE_PUBLIC, true, handle_ready},
     {"/ping", "GET", ROUTE_PUBLIC, false, handle_health},
@@ -41,6 +52,14 @@ static bool is_method(const route *r, const char *method)
     return strcmp(r->method, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0);
 }
 
+/* For the Allow header, of the methods that a path has. */
+static const char *allowed(const route *one, const char *before)
+{
+    if (strcmp(one->method, "DELETE") == 0) return "DELETE, OPTIONS";
+    if (before != NULL) return "GET, HEAD, POST, OPTIONS"; /* the only two that share a path */
+    return strcmp(one->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
 void route_find(const char *method, const char *path, char *scratch, route_match *out, api_error *err)
 {
     size_t n = strlen(path);
@@ -56,7 +75,7 @@ void route_find(const char *method, const char *path, char *scratch, route_match
             out->route = r;
             return;
         }
-        out->allow = strcmp(r->method, "GET") == 0 ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+        out->allow = allowed(r, out->allow);
     }
     if (out->allow != NULL)
         (void)api_fail(err, API_METHOD, NULL, "%s: expected %s, found %.20s", bare, out->allow, method);

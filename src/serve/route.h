@@ -10,12 +10,13 @@
 typedef enum route_access {
     ROUTE_KEY,     /* needs a key where there are any */
     ROUTE_METRICS, /* the same, unless metrics are public */
+    ROUTE_ADMIN,   /* changes the server: needs a key for that where there are several */
     ROUTE_PUBLIC,
 } route_access;
 
 typedef struct route {
     const char  *path;   /* without /v1; behind a last "*" stands anything */
-    const char  *method; /* "GET" (and HEAD) or "POST" */
+    const char  *method; /* "GET" (and HEAD), "POST" or "DELETE" */
     route_access access;
     bool         v1; /* with and without /v1 */
     handler     *handle;

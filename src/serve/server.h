@@ -17,6 +17,7 @@ typedef struct server {
     auth                 auth;
     engine_loop         *loop;
     metrics             *metrics;
+    adapter_shelf       *adapters;
     int64_t              created;         /* seconds since 1970 */
     char                 fingerprint[16]; /* "fp_" and ten hexadecimal digits */
     uint32_t             tool_call;       /* the id of <tool_call>; UINT32_MAX: there is none */
@@ -42,7 +43,9 @@ struct http_request {
 typedef void handler(server *s, const http_request *r, const char *rest, outlet *out);
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
-    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version;
+    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_adapters,
+    handle_adapter_load, handle_adapter_delete, handle_vllm_load, handle_vllm_unload, handle_lora_list, handle_lora_set,
+    handle_request_cancel, handle_fit, handle_props, handle_slots;
 
 /* ---- answering ---- */
 
@@ -58,7 +61,8 @@ uint64_t random_seed(void);
 
 /* ---- models and adapters ---- */
 
-/* Which adapters a request's `model` and `adapter` fields choose (LRA-5). */
+/* Which adapters a request's `adapter`, `lora` and `model` fields choose, in this order; else those that usually hold.
+ * They are released with the options. */
 bool choose_adapters(const server *s, const json_t *body, job_options *out, api_error *err);
 
 #endif

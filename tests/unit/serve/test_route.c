@@ -30,6 +30,11 @@ static void test_found(void **state)
     assert_string_equal(m.rest, "org/name");
     assert_true(find("GET", "/models")->handle == handle_models);
     assert_true(find("GET", "/")->handle == handle_health);
+    assert_true(find("POST", "/v1/adapters")->handle == handle_adapter_load);
+    assert_int_equal(m.route->access, ROUTE_ADMIN);
+    assert_true(find("HEAD", "/adapters")->handle == handle_adapters);
+    assert_true(find("DELETE", "/v1/adapters/a.b")->handle == handle_adapter_delete);
+    assert_string_equal(m.rest, "a.b");
 }
 
 static void test_not_found(void **state)
@@ -45,6 +50,10 @@ static void test_not_found(void **state)
     assert_null(find("DELETE", "/v1/models"));
     assert_int_equal(err.kind, API_METHOD);
     assert_string_equal(m.allow, "GET, HEAD, OPTIONS");
+    assert_null(find("GET", "/v1/adapters/x"));
+    assert_string_equal(m.allow, "DELETE, OPTIONS");
+    assert_null(find("DELETE", "/v1/adapters"));
+    assert_string_equal(m.allow, "GET, HEAD, POST, OPTIONS");
     assert_null(find("HEAD", "/tokenize"));
     assert_string_equal(m.allow, "POST, OPTIONS");
 }
