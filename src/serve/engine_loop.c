@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { EXPLAINED_LEAST = 64 /* tokens read whose reason is told */ };
+
 struct engine_loop {
     engine_loop_options o;
     weir_engine_info    engine;
@@ -46,6 +48,8 @@ static void sum_prompt(job *j, const weir_request_info *i)
 {
     j->usage.prompt += i->prompt_tokens;
     j->usage.cached += i->cached_tokens;
+    j->known       = i->known_tokens;
+    j->known_other = i->known_other;
 }
 
 static const char *finish_word(metrics_finish f)
@@ -54,10 +58,24 @@ static const char *finish_word(metrics_finish f)
     return words[f];
 }
 
+/* Why a prompt had to be read: where it left what the cache knows.  Ids and places, no text. */
+static void explain(const job *j, char *out, size_t size)
+{
+    const weir_ids *p     = &j->prompts[0];
+    uint32_t        known = j->known < p->n ? j->known : (uint32_t)p->n;
+    out[0]                = '\0';
+    if (j->n_prompts > 1 || j->o.no_cache || j->usage.prompt - j->usage.cached < EXPLAINED_LEAST) return;
+    if (known < p->n && j->known_other != UINT32_MAX && j->known_other != p->data[known])
+        (void)snprintf(out, size, ", cache: knew %u, then had token %u where %u came", known, j->known_other,
+                       p->data[known]);
+    else
+        (void)snprintf(out, size, ", cache: knew %u", known);
+}
+
 static void tell(engine_loop *l, const job *j, metrics_finish finish)
 {
     const reply_usage *u = &j->usage;
-    char               line[600];
+    char               line[600], why[120];
     const double       total = (double)(clock_ns() - j->received_ns) * 1e-9;
     metrics_request_over(l->o.metrics, &(metrics_request){.finish     = finish,
                                                           .began      = j->started_ns != 0,
@@ -73,11 +91,12 @@ static void tell(engine_loop *l, const job *j, metrics_finish finish)
                                                           .replying   = u->reply_seconds,
                                                           .total      = total});
     if (l->o.say == NULL) return;
+    explain(j, why, sizeof why);
     (void)snprintf(line, sizeof line,
                    "%s %s: %s, prompt %u (cached %u), reply %u (reasoning %u), queued %.0f ms, read %.0f ms, "
-                   "replied %.0f ms, drafts %u of %u",
+                   "replied %.0f ms, drafts %u of %u%s",
                    j->request_id, j->path, finish_word(finish), u->prompt, u->cached, u->completion, u->reasoning,
-                   u->wait_seconds * 1e3, u->read_seconds * 1e3, u->reply_seconds * 1e3, u->accepted, u->drafted);
+                   u->wait_seconds * 1e3, u->read_seconds * 1e3, u->reply_seconds * 1e3, u->accepted, u->drafted, why);
     l->o.say(l->o.user, line);
 }
 

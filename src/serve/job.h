@@ -61,6 +61,7 @@ struct job {
     bool                cut;       /* a choice ended at max_tokens */
     struct engine_loop *loop;      /* once it is submitted */
     reply_usage         usage;
+    uint32_t            known, known_other;                              /* of weir_request_info, for the log */
     uint64_t            received_ns, submitted_ns, started_ns, first_ns; /* 0: not yet */
     char                request_id[129];
     const char         *path;        /* static; for the log line */

@@ -150,6 +150,19 @@ class Adapters(Case):
         self.assertEqual(self.server.ask("DELETE", "/v1/requests/mine").status, 404)
         self.assertEqual(self.server.get("/v1/requests/mine").headers["Allow"], "DELETE, OPTIONS")
 
+    def test_a_miss_is_explained(self):
+        text = ["the fox and the river " * 12, "and the stone " * 12]
+        ids = []
+        for words in [text[0] + text[1], text[0] + "no" + text[1]]:
+            ids.append(self.server.post("/tokenize", {"content": words}).json["tokens"])
+            self.assertEqual(self.server.post("/v1/completions", {"prompt": ids[-1], "max_tokens": 1}).status, 200)
+        at = next(i for i, (a, b) in enumerate(zip(*ids)) if a != b)
+        wanted = f"cache: knew {at}, then had token {ids[0][at]} where {ids[1][at]} came"
+        end = time.monotonic() + 30
+        while not any(wanted in line for line in self.server.lines):
+            self.assertLess(time.monotonic(), end, (wanted, self.server.lines[-2:]))
+            time.sleep(0.02)
+
     def test_pages(self):
         fit = self.server.get("/fit").json
         self.assertTrue(fit["fits"])
