@@ -1,7 +1,9 @@
 /* cli/cmd_serve.c - `weir serve`: a model over HTTP. */
 #include "cli/cli.h"
+#include "cli/notify.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
+#include "cli/settings.h"
 #include "cli/terminal.h"
 
 #include "base/file.h"
@@ -44,6 +46,11 @@ static const arg_option serve_options_table[] = {
     {"--metrics-public", NULL, ARG_FLAG, offsetof(options, metrics_public), 0, NULL, 0, 0, "/metrics needs no key"},
     {"--shutdown-timeout", NULL, ARG_REAL, offsetof(options, shutdown_timeout), 0, "SECONDS", 0, 86400,
      "that replies have to finish after SIGTERM or Ctrl-C\n(default: 30)"},
+    {"--config", NULL, ARG_STRING, offsetof(options, config), 0, "FILE", 0, 0,
+     "options, one a line: NAME = VALUE, where this line and variables\nWEIR_NAME say nothing (default: that of "
+     "WEIR_CONFIG)"},
+    {"--print-config", NULL, ARG_FLAG, offsetof(options, print_config), 0, NULL, 0, 0,
+     "print what holds, as such a file, and end"},
     {"--think", NULL, ARG_FLAG, offsetof(options, think), 0, NULL, 0, 0, "reason before the answer,"},
     {"--no-think", NULL, ARG_FLAG, offsetof(options, no_think), 0, NULL, 0, 0,
      "or answer at once, where a request says nothing (default: as\nthe template has it)"},
@@ -65,6 +72,9 @@ static int check(const options *o)
 static void on_ready(void *user, const char *url)
 {
     const options *o = user;
+    char           state[400];
+    (void)snprintf(state, sizeof state, "READY=1\nSTATUS=listening on %s", url);
+    notify(state);
     if (o->quiet) return;
     (void)fprintf(stderr, "weir: listening on %s\n", url);
 }
@@ -84,7 +94,9 @@ static bool reload(void *user)
 static bool stopping(void *user)
 {
     (void)user;
-    return terminal_interrupted() || terminal_ended();
+    const bool stop = terminal_interrupted() || terminal_ended();
+    if (stop) notify("STOPPING=1");
+    return stop;
 }
 
 /* The last part of a path, without what tells the kind of file; of a name from the model cache, all. */
@@ -187,6 +199,10 @@ static int run(const options *o)
 {
     const int bad = check(o);
     if (bad != CLI_OK) return bad;
+    if (o->print_config) {
+        settings_print(o, groups);
+        return cli_flush();
+    }
     if (o->api_key_file != NULL) terminal_take_hang_ups();
     session            s = {0};
     weir_sample_params sample;
@@ -202,13 +218,14 @@ static int run(const options *o)
 }
 
 const command cmd_serve = {
-    .name    = "serve",
-    .summary = "serve a model over HTTP, as OpenAI's API",
-    .usage   = "[MODEL] [options]",
-    .details = "Listens until SIGTERM or Ctrl-C; then replies that run may finish.  Requests share the\n"
-               "engine: each gets the same reply as alone.  Each --adapter is offered under its\n"
-               "folder's name, to requests that ask for it.  docs/SERVE.md lists paths and fields.\n",
-    .model   = CLI_MODEL_OPTIONAL,
-    .groups  = groups,
-    .run     = run,
+    .name       = "serve",
+    .summary    = "serve a model over HTTP, as OpenAI's API",
+    .usage      = "[MODEL] [options]",
+    .details    = "Listens until SIGTERM or Ctrl-C; then replies that run may finish.  Requests share the\n"
+                  "engine: each gets the same reply as alone.  Each --adapter is offered under its\n"
+                  "folder's name, to requests that ask for it.  docs/SERVE.md lists paths and fields.\n",
+    .model      = CLI_MODEL_OPTIONAL,
+    .groups     = groups,
+    .configured = true,
+    .run        = run,
 };

@@ -38,10 +38,10 @@ typedef struct options {
 
     /* serve; parallel is below */
     const char *host, *api_key_file;
-    const char *adapter_dir;
+    const char *adapter_dir, *config;
     arg_list    api_keys, admin_keys, cors_origins, allowed_hosts;
     uint32_t    port, max_queue, max_adapters, adapter_rank;
-    bool        insecure, metrics_public, strict_model;
+    bool        insecure, metrics_public, strict_model, print_config;
     double      shutdown_timeout; /* seconds */
 
     /* inspect, tokenize, logits, eval */

@@ -257,6 +257,7 @@ static void over(engine_loop *l, job *j)
     else if (j->cancelled || j->revoked)
         finish = METRICS_ABORT;
     tell(l, j, finish);
+    job_release_adapters(j);
     (void)pthread_mutex_lock(&l->lock);
     l->in_flight -= j->n_choices;
     (void)pthread_mutex_unlock(&l->lock);

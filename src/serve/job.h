@@ -72,6 +72,8 @@ struct job {
 /* Takes *o and the prompts (both are emptied), the dialect and a share of the outlet, also when
  * it fails: NULL without memory. */
 job *job_new(job_options *o, weir_ids *prompts, size_t n_prompts, dialect *d, outlet *out);
+/* Gives the adapters back; its requests are over. */
+void job_release_adapters(job *j);
 void job_free(job *j);
 
 #endif

@@ -76,11 +76,11 @@ def joined(events, field="content", index=0):
 class Server:
     """A server on a free port; a `with` statement's end stops it, and looks at its exit code."""
 
-    def __init__(self, *args, folder, model=DEMO):
+    def __init__(self, *args, folder, model=DEMO, variables=None):
         self.folder = folder
         command = [PROGRAM, "serve", model, "--port", "0", *args]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, env=environment(folder))
+                                        stderr=subprocess.PIPE, text=True, env=dict(environment(folder), **(variables or {})))
         self.lines = []
         first = self.process.stderr.readline()
         found = re.match(r"weir: listening on http://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)\n", first)

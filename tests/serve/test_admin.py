@@ -2,12 +2,14 @@
 import pathlib
 import shutil
 import signal
+import socket
+import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
-from support import CHAT, Case, message, write_adapter
+from support import CHAT, PROGRAM, Case, Server, environment, message, write_adapter
 
 ENDLESS = {"max_tokens": 4000, "ignore_eos": True, "seed": 1, "stream": True}
 
@@ -209,6 +211,51 @@ class Keys(Case):
         self.assertEqual(self.status("u2", "DELETE", "/v1/adapters/x"), 404)  # the only key there is
         self.reload("# nobody\n", "stay as they were")
         self.assertEqual(self.status("u2"), 200)
+
+
+class Settings(Case):
+    args = ("--ctx", "256")
+
+    def print(self, *args, text="", code=0, **variables):
+        (self.folder / "weir.conf").write_text(text)
+        env = dict(environment(self.folder), **{"WEIR_" + k: v for k, v in variables.items()})
+        done = subprocess.run([PROGRAM, "serve", "--config", self.folder / "weir.conf", "--print-config", *args], env=env,
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        if code != 0:
+            return done.stderr
+        return [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+
+    def test_who_wins(self):
+        self.assertEqual(self.print(), [])
+        text = "# a comment\n\nport = 1\n max-queue=2 \nparallel = 3\nmodel = m\ncors-origin = a\ncors-origin = b\nquiet = true\n"
+        in_file = ["model = m", "port = 1", "parallel = 3", "max-queue = 2", "cors-origin = a", "cors-origin = b",
+                   "quiet = true"]
+        self.assertEqual(self.print(text=text), in_file)
+        self.assertEqual(self.print(text="\n".join(in_file)), in_file)  # what is printed can be read
+        found = self.print("--port", "5", "--cors-origin", "d", text=text, PORT="4", MAX_QUEUE="4", CORS_ORIGIN="c,e",
+                           MODEL="n", QUIET="false")
+        self.assertEqual(found, ["model = n", "port = 5", "parallel = 3", "max-queue = 4", "cors-origin = d"])
+        self.assertEqual(self.print("o", CORS_ORIGIN="c,e", MODEL="n"), ["model = o", "cors-origin = c", "cors-origin = e"])
+        self.assertEqual(self.print("--temp", "0", "--api-key", "secret"), ["temp = 0"])
+
+    def test_what_is_wrong_is_named(self):
+        for text, says in [("port = x", "line 1: --port"), ("\nbogus = 1", "line 2: bogus"), ("port", "line 1: port"),
+                           ("quiet = yes", "line 1: --quiet"), ("config = x", "line 1: config"), ("x\0 = 1", "zero byte")]:
+            self.assertIn(says, self.print(text=text, code=2))
+        self.assertIn("WEIR_PORT: --port", self.print(PORT="70000", code=2))
+
+    def test_the_service_manager_is_told(self):
+        for name in [str(self.folder / "notify"), "\0weir-test-" + self.folder.name]:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind(name)
+                manager.settimeout(30)
+                server = Server("--threads", "1", "--ctx", "64", folder=self.folder,
+                                variables={"NOTIFY_SOCKET": name.replace("\0", "@")})
+                self.assertEqual(manager.recv(400).decode(),
+                                 f"READY=1\nSTATUS=listening on http://127.0.0.1:{server.port}")
+                server.stop()
+                self.assertEqual(manager.recv(400), b"STOPPING=1")
 
 
 if __name__ == "__main__":
