@@ -48,11 +48,13 @@ typedef enum weir_request_state {
 
 /* How a request is going; complete when state is WEIR_REQUEST_DONE. */
 typedef struct weir_request_info {
-    weir_request_state   state;
-    weir_status          status;                     /* WEIR_OK, WEIR_CANCELLED, or what went wrong, */
-    const char          *error;                      /* in words; "" with WEIR_OK.  Borrowed from the request */
-    uint32_t             prompt_tokens, read_tokens; /* read: of the prompt, cached ones included */
-    uint32_t             cached_tokens;              /* of the prompt, taken from the prefix cache */
+    weir_request_state state;
+    weir_status        status;                     /* WEIR_OK, WEIR_CANCELLED, or what went wrong, */
+    const char        *error;                      /* in words; "" with WEIR_OK.  Borrowed from the request */
+    uint32_t           prompt_tokens, read_tokens; /* read: of the prompt, cached ones included */
+    uint32_t           cached_tokens;              /* of the prompt, taken from the prefix cache */
+    uint32_t known_tokens; /* of the prompt, as far as the cache had seen it; it continues from cached_tokens */
+    uint32_t known_other;  /* the token that memory had next instead of the prompt's; UINT32_MAX: none */
     weir_generate_result reply;
     double               wait_seconds, read_seconds, reply_seconds;
 } weir_request_info;

@@ -92,7 +92,7 @@ static bool parse_numbers(const arg_option *o, const char *text, arg_numbers *ou
     return true;
 }
 
-static bool store(void *values, const arg_option *o, const char *text, arg_result *res)
+static bool store(void *values, const arg_option *o, const char *text, arg_source from, arg_result *res)
 {
     void    *target = (char *)values + o->target;
     uint64_t whole  = 0;
@@ -117,6 +117,7 @@ static bool store(void *values, const arg_option *o, const char *text, arg_resul
         break;
     case ARG_LIST: {
         arg_list *list = target;
+        if (list->from != from) *list = (arg_list){.from = from};
         if (list->n == ARG_LIST_MAX) return refuse(res, "%s: expected at most %d of them", o->name, ARG_LIST_MAX);
         list->items[list->n++] = text;
         break;
@@ -154,8 +155,17 @@ bool args_parse(void *values, const arg_group *const *groups, size_t max_positio
             if (i + 1 == argc) return refuse(out, "%s: expected a value (%s) behind it", o->name, o->value);
             text = argv[++i];
         }
-        if (!store(values, o, text, out)) return false;
+        if (!store(values, o, text, ARGS_COMMAND, out)) return false;
     }
+    return true;
+}
+
+bool args_set(void *values, const arg_option *o, const char *text, arg_source from, arg_result *out)
+{
+    if (o->kind != ARG_FLAG) return store(values, o, text, from, out);
+    if (!is_word_of("true|false", text))
+        return refuse(out, "%s: expected true or false, found \"%.60s\"", o->name, text);
+    *(bool *)((char *)values + o->target) = strcmp(text, "true") == 0;
     return true;
 }
 

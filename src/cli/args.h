@@ -21,10 +21,14 @@ typedef enum arg_kind {
     ARG_NUMBERS /* arg_numbers, rising: "1,4,8" */
 } arg_kind;
 
+/* Where a value comes from; a later one replaces what an earlier one said. */
+typedef enum arg_source { ARGS_FILE = 1, ARGS_ENVIRONMENT, ARGS_COMMAND } arg_source;
+
 enum { ARG_LIST_MAX = 16 };
 typedef struct arg_list {
     const char *items[ARG_LIST_MAX];
     size_t      n;
+    arg_source  from; /* all of them */
 } arg_list;
 
 typedef struct arg_numbers {
@@ -65,6 +69,9 @@ typedef struct arg_result {
 
 bool args_parse(void *values, const arg_group *const *groups, size_t max_positionals, int argc, char **argv,
                 arg_result *out);
+
+/* Sets one option; a flag's `text` is true or false. */
+bool args_set(void *values, const arg_option *o, const char *text, arg_source from, arg_result *out);
 
 /* Prints the groups as help text to stdout. */
 void args_print_help(const arg_group *const *groups);

@@ -35,8 +35,9 @@ typedef struct command {
     const char             *usage;   /* what stands behind "weir NAME" */
     const char             *details; /* paragraphs below the usage line */
     cli_positional          model;
-    const arg_group *const *groups; /* its options, NULL behind the last */
-    int (*run)(const options *o);   /* returns an exit code */
+    const arg_group *const *groups;     /* its options, NULL behind the last */
+    bool                    configured; /* takes options from a file and the environment, too (settings.h) */
+    int (*run)(const options *o);       /* returns an exit code */
 } command;
 
 extern const command cmd_run, cmd_serve, cmd_inspect, cmd_tokenize, cmd_logits, cmd_merge, cmd_eval, cmd_bench, cmd_fit,

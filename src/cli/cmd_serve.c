@@ -1,7 +1,9 @@
 /* cli/cmd_serve.c - `weir serve`: a model over HTTP. */
 #include "cli/cli.h"
+#include "cli/notify.h"
 #include "cli/sampling.h"
 #include "cli/session.h"
+#include "cli/settings.h"
 #include "cli/terminal.h"
 
 #include "base/file.h"
@@ -24,7 +26,17 @@ static const arg_option serve_options_table[] = {
     {"--api-key", NULL, ARG_LIST, offsetof(options, api_keys), 0, "KEY", 0, 0,
      "serve only who has this key; may be given 16 times"},
     {"--api-key-file", NULL, ARG_STRING, offsetof(options, api_key_file), 0, "FILE", 0, 0,
-     "keys, one a line: KEY or NAME:KEY"},
+     "keys, one a line: KEY, NAME:KEY or admin NAME:KEY; read again\non SIGHUP"},
+    {"--admin-key", NULL, ARG_LIST, offsetof(options, admin_keys), 0, "KEY", 0, 0,
+     "a key that may change the server, where there are several"},
+    {"--adapter-dir", NULL, ARG_STRING, offsetof(options, adapter_dir), 0, "DIR", 0, 0,
+     "adapters in this folder may be loaded by request (default: none)"},
+    {"--max-adapters", NULL, ARG_U32, offsetof(options, max_adapters), 0, "N", 1, 1000,
+     "memory for so many of them at once (default: 4),"},
+    {"--adapter-rank", NULL, ARG_U32, offsetof(options, adapter_rank), 0, "R", 1, 256,
+     "each of at most this rank (default: 64)"},
+    {"--strict-model", NULL, ARG_FLAG, offsetof(options, strict_model), 0, NULL, 0, 0,
+     "refuse requests for a model that is not this one"},
     {"--insecure", NULL, ARG_FLAG, offsetof(options, insecure), 0, NULL, 0, 0,
      "allow a --host that others reach without any key"},
     {"--cors-origin", NULL, ARG_LIST, offsetof(options, cors_origins), 0, "ORIGIN", 0, 0,
@@ -34,6 +46,11 @@ static const arg_option serve_options_table[] = {
     {"--metrics-public", NULL, ARG_FLAG, offsetof(options, metrics_public), 0, NULL, 0, 0, "/metrics needs no key"},
     {"--shutdown-timeout", NULL, ARG_REAL, offsetof(options, shutdown_timeout), 0, "SECONDS", 0, 86400,
      "that replies have to finish after SIGTERM or Ctrl-C\n(default: 30)"},
+    {"--config", NULL, ARG_STRING, offsetof(options, config), 0, "FILE", 0, 0,
+     "options, one a line: NAME = VALUE, where this line and variables\nWEIR_NAME say nothing (default: that of "
+     "WEIR_CONFIG)"},
+    {"--print-config", NULL, ARG_FLAG, offsetof(options, print_config), 0, NULL, 0, 0,
+     "print what holds, as such a file, and end"},
     {"--think", NULL, ARG_FLAG, offsetof(options, think), 0, NULL, 0, 0, "reason before the answer,"},
     {"--no-think", NULL, ARG_FLAG, offsetof(options, no_think), 0, NULL, 0, 0,
      "or answer at once, where a request says nothing (default: as\nthe template has it)"},
@@ -60,6 +77,9 @@ static int check(const options *o)
 static void on_ready(void *user, const char *url)
 {
     const options *o = user;
+    char           state[400];
+    (void)snprintf(state, sizeof state, "READY=1\nSTATUS=listening on %s", url);
+    notify(state);
     if (o->quiet) return;
     (void)fprintf(stderr, "weir: listening on %s\n", url);
 }
@@ -70,10 +90,18 @@ static void on_request(void *user, const char *line)
     if (!o->quiet) (void)fprintf(stderr, "weir: %s\n", line);
 }
 
+static bool reload(void *user)
+{
+    (void)user;
+    return terminal_hung_up();
+}
+
 static bool stopping(void *user)
 {
     (void)user;
-    return terminal_interrupted() || terminal_ended();
+    const bool stop = terminal_interrupted() || terminal_ended();
+    if (stop) notify("STOPPING=1");
+    return stop;
 }
 
 /* The last part of a path, without what tells the kind of file; of a name from the model cache, all. */
@@ -111,16 +139,23 @@ static weir_status name_adapters(const session *s, serve_adapter *out, char **na
     return WEIR_OK;
 }
 
-static weir_status open_engine(session *s, const options *o, weir_error *err)
+/* *fit: what the engine takes. */
+static weir_status open_engine(session *s, const options *o, weir_fit *fit, weir_error *err)
 {
     weir_engine_options e = session_engine_options(s, o, 0);
     e.max_sequences       = o->parallel != 0 ? o->parallel : DEFAULT_PARALLEL;
     if (o->draft == NULL) e.draft = "auto";
     if (!o->cache_memory_given) e.cache_memory = WEIR_CACHE_AUTO;
-    return session_engine(s, &e, err);
+    if (o->adapter_dir != NULL) {
+        e.max_adapters     = (uint32_t)s->n_adapters + o->max_adapters;
+        e.max_adapter_rank = o->adapter_rank;
+    }
+    TRY(session_engine(s, &e, err));
+    return weir_engine_fit(s->model, &e, fit, err);
 }
 
-static weir_status serve(const session *s, const options *o, const weir_sample_params *sample, weir_error *err)
+static weir_status serve(const session *s, const options *o, const weir_sample_params *sample, const weir_fit *fit,
+                         weir_error *err)
 {
     serve_adapter   adapters[WEIR_MAX_ADAPTERS];
     char           *names[WEIR_MAX_ADAPTERS] = {0};
@@ -138,7 +173,11 @@ static weir_status serve(const session *s, const options *o, const weir_sample_p
         .host             = o->host,
         .port             = (uint16_t)o->port,
         .api_keys         = {o->api_keys.items, o->api_keys.n},
+        .admin_keys       = {o->admin_keys.items, o->admin_keys.n},
         .api_key_file     = o->api_key_file,
+        .adapter_dir      = o->adapter_dir,
+        .strict_model     = o->strict_model,
+        .fit              = *fit,
         .insecure         = o->insecure,
         .metrics_public   = o->metrics_public,
         .origins          = {o->cors_origins.items, o->cors_origins.n},
@@ -155,6 +194,7 @@ static weir_status serve(const session *s, const options *o, const weir_sample_p
         .shutdown_timeout = o->shutdown_timeout,
         .ready            = on_ready,
         .say              = on_request,
+        .reload           = reload,
         .stopping         = stopping,
         .user             = (void *)(uintptr_t)o,
     };
@@ -168,26 +208,33 @@ static int run(const options *o)
 {
     const int bad = check(o);
     if (bad != CLI_OK) return bad;
+    if (o->print_config) {
+        settings_print(o, groups);
+        return cli_flush();
+    }
+    if (o->api_key_file != NULL) terminal_take_hang_ups();
     session            s = {0};
     weir_sample_params sample;
+    weir_fit           fit;
     weir_error         err;
     weir_status        st = session_open(&s, o, &err);
     if (st == WEIR_OK) st = sampling_from(s.model, o, &sample, &err);
-    if (st == WEIR_OK) st = open_engine(&s, o, &err);
-    if (st == WEIR_OK) st = serve(&s, o, &sample, &err);
+    if (st == WEIR_OK) st = open_engine(&s, o, &fit, &err);
+    if (st == WEIR_OK) st = serve(&s, o, &sample, &fit, &err);
     const int code = st == WEIR_OK ? CLI_OK : cli_fail(&err);
     session_close(&s);
     return code;
 }
 
 const command cmd_serve = {
-    .name    = "serve",
-    .summary = "serve a model over HTTP, as OpenAI's and Anthropic's APIs",
-    .usage   = "[MODEL] [options]",
-    .details = "Listens until SIGTERM or Ctrl-C; then replies that run may finish.  Requests share the\n"
-               "engine: each gets the same reply as alone.  Each --adapter is offered under its\n"
-               "folder's name, to requests that ask for it.  docs/SERVE.md lists paths and fields.\n",
-    .model   = CLI_MODEL_OPTIONAL,
-    .groups  = groups,
-    .run     = run,
+    .name       = "serve",
+    .summary    = "serve a model over HTTP, as OpenAI's, Anthropic's and Ollama's APIs",
+    .usage      = "[MODEL] [options]",
+    .details    = "Listens until SIGTERM or Ctrl-C; then replies that run may finish.  Requests share the\n"
+                  "engine: each gets the same reply as alone.  Each --adapter is offered under its\n"
+                  "folder's name, to requests that ask for it.  docs/SERVE.md lists paths and fields.\n",
+    .model      = CLI_MODEL_OPTIONAL,
+    .groups     = groups,
+    .configured = true,
+    .run        = run,
 };

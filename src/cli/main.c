@@ -1,5 +1,6 @@
 /* cli/main.c - the table of commands. */
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "cli/terminal.h"
 
 #include <locale.h>
@@ -58,23 +59,42 @@ static int help_on(int argc, char **argv)
     return command_help(c);
 }
 
+/* The command line is read twice where a file may stand behind it: first for the file's name. */
+static bool read_options(const command *c, int argc, char **argv, options *o, settings_texts *texts, arg_result *parsed)
+{
+    const size_t most = c->model == CLI_NO_MODEL ? 0 : c->model == CLI_MODEL_AND_TARGET ? 2 : 1;
+    if (!args_parse(o, c->groups, most, argc, argv, parsed)) return false;
+    if (!c->configured || o->help) return true;
+    const char *file = o->config;
+    *o               = (options)OPTIONS_INIT;
+    o->config        = file;
+    return settings_read(o, c->groups, texts, parsed) && args_parse(o, c->groups, most, argc, argv, parsed);
+}
+
+static int run_parsed(const command *c, options *o, const arg_result *parsed)
+{
+    if (o->help) return command_help(c);
+    if (parsed->n_positionals > 0) o->model = parsed->positionals[0];
+    if (o->model == NULL && c->model == CLI_MODEL_REQUIRED)
+        return cli_usage("%s: expected a MODEL (see weir help %s)", c->name, c->name);
+    if (c->model == CLI_MODEL_AND_TARGET && parsed->n_positionals < 2)
+        return cli_usage("%s: expected a MODEL and a folder to write (see weir help %s)", c->name, c->name);
+    if (parsed->n_positionals > 1) o->target = parsed->positionals[1];
+    if (strcmp(o->device, "cuda") == 0) return cli_usage("%s: --device: cuda is not in this build", c->name);
+    terminal_init(o->quiet);
+    return c->run(o);
+}
+
 static int run_command(const command *c, int argc, char **argv)
 {
-    options      o = OPTIONS_INIT;
-    arg_result   parsed;
-    const size_t most = c->model == CLI_NO_MODEL ? 0 : c->model == CLI_MODEL_AND_TARGET ? 2 : 1;
-    if (!args_parse(&o, c->groups, most, argc, argv, &parsed))
-        return cli_usage("%s: %s (see weir help %s)", c->name, parsed.message, c->name);
-    if (o.help) return command_help(c);
-    if (parsed.n_positionals > 0) o.model = parsed.positionals[0];
-    if (o.model == NULL && c->model == CLI_MODEL_REQUIRED)
-        return cli_usage("%s: expected a MODEL (see weir help %s)", c->name, c->name);
-    if (c->model == CLI_MODEL_AND_TARGET && parsed.n_positionals < 2)
-        return cli_usage("%s: expected a MODEL and a folder to write (see weir help %s)", c->name, c->name);
-    if (parsed.n_positionals > 1) o.target = parsed.positionals[1];
-    if (strcmp(o.device, "cuda") == 0) return cli_usage("%s: --device: cuda is not in this build", c->name);
-    terminal_init(o.quiet);
-    return c->run(&o);
+    options        o     = OPTIONS_INIT;
+    settings_texts texts = {0};
+    arg_result     parsed;
+    const int      code = read_options(c, argc, argv, &o, &texts, &parsed)
+                              ? run_parsed(c, &o, &parsed)
+                              : cli_usage("%s: %s (see weir help %s)", c->name, parsed.message, c->name);
+    settings_free(&texts);
+    return code;
 }
 
 int main(int argc, char **argv)

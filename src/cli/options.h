@@ -38,10 +38,11 @@ typedef struct options {
 
     /* serve; parallel is below */
     const char *host, *api_key_file;
-    arg_list    api_keys, cors_origins, allowed_hosts;
-    uint32_t    port, max_queue, reasoning_budget, answer_reserve;
+    const char *adapter_dir, *config;
+    arg_list    api_keys, admin_keys, cors_origins, allowed_hosts;
+    uint32_t    port, max_queue, max_adapters, adapter_rank, reasoning_budget, answer_reserve;
     bool        reasoning_budget_given;
-    bool        insecure, metrics_public;
+    bool        insecure, metrics_public, strict_model, print_config;
     double      shutdown_timeout; /* seconds */
 
     /* inspect, tokenize, logits, eval */
@@ -71,7 +72,7 @@ typedef struct options {
 #define OPTIONS_INIT \
     { \
         .device = "cpu", .repetition_penalty = 1.0, .window = 1024, .runs = 5, .bits = 4, .group = 64, \
-        .host = "127.0.0.1", .port = 8080, .max_queue = 64, .shutdown_timeout = 30 \
+        .host = "127.0.0.1", .port = 8080, .max_queue = 64, .shutdown_timeout = 30, .max_adapters = 4 \
     }
 
 /* Taken by every command; by those that generate; and by those that keep what they read. */

@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupts, ended, resized;
+static volatile sig_atomic_t interrupts, ended, resized, hung_up;
 static struct {
     bool in, out, progress, colour, quiet;
 } terminal;
@@ -30,6 +30,12 @@ static void on_resize(int sig)
 {
     (void)sig;
     resized = 1;
+}
+
+static void on_hang_up(int sig)
+{
+    (void)sig;
+    hung_up = 1;
 }
 
 static void take_signals(void)
@@ -112,6 +118,20 @@ void terminal_interrupt_clear(void)
 bool terminal_ended(void)
 {
     return ended != 0;
+}
+
+void terminal_take_hang_ups(void)
+{
+    struct sigaction hang_up = {.sa_handler = on_hang_up, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&hang_up.sa_mask);
+    (void)sigaction(SIGHUP, &hang_up, NULL);
+}
+
+bool terminal_hung_up(void)
+{
+    const bool was = hung_up != 0;
+    hung_up        = 0;
+    return was;
 }
 
 bool terminal_resized(void)

@@ -32,6 +32,9 @@ bool terminal_interrupted(void);
 void terminal_interrupt_clear(void);
 /* SIGTERM or SIGHUP came: clean up and leave. */
 bool terminal_ended(void);
+/* From now on a hang-up (SIGHUP) is no end: terminal_hung_up tells of it, once. */
+void terminal_take_hang_ups(void);
+bool terminal_hung_up(void);
 /* The terminal's size changed since the last call. */
 bool terminal_resized(void);
 

@@ -47,6 +47,7 @@ weir_status weir_generate(weir_sequence *s, const weir_generate_options *opt, we
                        .n_prompt = length,
                        .read     = length,
                        .cached   = length,
+                       .other    = UINT32_MAX,
                        .no_cache = true,
                        .s        = s,
                        .lent     = true};

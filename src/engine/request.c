@@ -71,6 +71,7 @@ static weir_status prepare(weir_request *r, const weir_request_options *o, weir_
     if (r->prompt == NULL) return status_fail(err, WEIR_NO_MEMORY, "request: out of memory");
     memcpy(r->prompt, o->prompt, o->n_prompt * sizeof *r->prompt);
     r->n_prompt = (uint32_t)o->n_prompt;
+    r->other    = UINT32_MAX;
     TRY(adapters_choose(&r->adapters, &r->e->adapters, o->adapters, o->n_adapters, err));
     TRY(generation_start(&r->g, r->e, o->generate, r->n_prompt, o->token, o->user, err));
     return check_room(r, err);
@@ -161,6 +162,8 @@ void weir_request_get_info(const weir_request *r, weir_request_info *out)
                                .prompt_tokens = r->n_prompt,
                                .read_tokens   = r->read,
                                .cached_tokens = r->cached,
+                               .known_tokens  = r->known,
+                               .known_other   = r->other,
                                .reply         = r->g.result,
                                .wait_seconds  = seconds(r->submitted, r->admitted != 0 ? r->admitted : r->ended),
                                .read_seconds  = seconds(r->admitted, r->answered != 0 ? r->answered : r->ended),

@@ -25,11 +25,12 @@ struct weir_request {
     weir_sequence *s;    /* NULL while waiting and when done */
     bool           lent; /* s is the caller's (weir_generate) */
     uint32_t       cached;
-    uint32_t       read;      /* prompt tokens in the sequence, kept when s is gone */
-    uint32_t       overtaken; /* by later requests that were smaller */
-    uint64_t       fed;       /* the step that last read a part of the prompt */
-    anchors        anchors;   /* where to leave snapshots in the prefix cache */
-    uint32_t       anchored;  /* length at the last of them */
+    uint32_t       known, other; /* of prefix_hit */
+    uint32_t       read;         /* prompt tokens in the sequence, kept when s is gone */
+    uint32_t       overtaken;    /* by later requests that were smaller */
+    uint64_t       fed;          /* the step that last read a part of the prompt */
+    anchors        anchors;      /* where to leave snapshots in the prefix cache */
+    uint32_t       anchored;     /* length at the last of them */
 
     generation g;
     uint32_t   pending; /* the last sampled token, not yet read */

@@ -50,6 +50,8 @@ static void join(weir_request *r, const prefix_hit *hit, bool use_cache, weir_st
     if (st == WEIR_OK && use_cache) {
         e->cache_lookups++;
         r->cached = r->read = r->anchored = sequence_take_cached(r->s, hit);
+        r->known                          = hit->matched;
+        r->other                          = hit->other;
         e->cache_hits += r->cached > 0;
         e->cache_tokens += r->cached;
         st = anchors_plan(&r->anchors, r->prompt, r->n_prompt, r->cached, hit->matched, e->message_start, err);

@@ -23,6 +23,8 @@ static const struct {
     [API_NO_RESPONSE] = {404, "invalid_request_error", "previous_response_not_found", "not_found_error"},
     [API_METHOD]      = {405, "invalid_request_error", "method_not_allowed", "invalid_request_error"},
     [API_UPGRADE]     = {426, "invalid_request_error", "upgrade_not_served", "invalid_request_error"},
+    [API_CONFLICT]    = {409, "invalid_request_error", "conflict", "invalid_request_error"},
+    [API_CANCELLED]   = {499, "invalid_request_error", "cancelled", "invalid_request_error"},
     [API_TOO_LARGE]   = {413, "invalid_request_error", "request_too_large", "request_too_large"},
     [API_QUEUE_FULL]  = {429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error"},
     [API_NUMERICS]    = {500, "server_error", "numerics", "api_error"},

@@ -23,6 +23,8 @@ typedef enum api_kind {
     API_NO_RESPONSE, /* previous_response_id */
     API_METHOD,      /* the path is known, the method is not */
     API_UPGRADE,     /* another protocol is asked for */
+    API_CONFLICT,    /* not as things stand: the object is there already, or in use */
+    API_CANCELLED,   /* by another request */
     API_TOO_LARGE,   /* the body */
     API_QUEUE_FULL,
     API_NUMERICS, /* the computation gave no usable number: it would again */

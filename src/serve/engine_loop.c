@@ -3,11 +3,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "serve/server.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { EXPLAINED_LEAST = 64 /* tokens read whose reason is told */ };
 
 struct engine_loop {
     engine_loop_options o;
@@ -17,8 +20,9 @@ struct engine_loop {
     pthread_mutex_t lock; /* guards what follows, up to the blank line */
     pthread_cond_t  news;
     job            *arrived, **arrived_end;
+    engine_task    *tasks, **tasks_end;
     uint32_t        in_flight; /* choices that are not over, those that have just arrived included */
-    bool            drain, stop;
+    bool            drain, stop, ended;
 
     job     *jobs; /* the thread's own */
     uint32_t sampled;
@@ -44,6 +48,8 @@ static void sum_prompt(job *j, const weir_request_info *i)
 {
     j->usage.prompt += i->prompt_tokens;
     j->usage.cached += i->cached_tokens;
+    j->known       = i->known_tokens;
+    j->known_other = i->known_other;
 }
 
 static const char *finish_word(metrics_finish f)
@@ -52,10 +58,24 @@ static const char *finish_word(metrics_finish f)
     return words[f];
 }
 
+/* Why a prompt had to be read: where it left what the cache knows.  Ids and places, no text. */
+static void explain(const job *j, char *out, size_t size)
+{
+    const weir_ids *p     = &j->prompts[0];
+    uint32_t        known = j->known < p->n ? j->known : (uint32_t)p->n;
+    out[0]                = '\0';
+    if (j->n_prompts > 1 || j->o.no_cache || j->usage.prompt - j->usage.cached < EXPLAINED_LEAST) return;
+    if (known < p->n && j->known_other != UINT32_MAX && j->known_other != p->data[known])
+        (void)snprintf(out, size, ", cache: knew %u, then had token %u where %u came", known, j->known_other,
+                       p->data[known]);
+    else
+        (void)snprintf(out, size, ", cache: knew %u", known);
+}
+
 static void tell(engine_loop *l, const job *j, metrics_finish finish)
 {
     const reply_usage *u = &j->usage;
-    char               line[600];
+    char               line[600], why[120];
     const double       total = (double)(clock_ns() - j->received_ns) * 1e-9;
     metrics_request_over(l->o.metrics, &(metrics_request){.finish     = finish,
                                                           .began      = j->started_ns != 0,
@@ -71,11 +91,12 @@ static void tell(engine_loop *l, const job *j, metrics_finish finish)
                                                           .replying   = u->reply_seconds,
                                                           .total      = total});
     if (l->o.say == NULL) return;
+    explain(j, why, sizeof why);
     (void)snprintf(line, sizeof line,
                    "%s %s: %s, prompt %u (cached %u), reply %u (reasoning %u), queued %.0f ms, read %.0f ms, "
-                   "replied %.0f ms, drafts %u of %u",
+                   "replied %.0f ms, drafts %u of %u%s",
                    j->request_id, j->path, finish_word(finish), u->prompt, u->cached, u->completion, u->reasoning,
-                   u->wait_seconds * 1e3, u->read_seconds * 1e3, u->reply_seconds * 1e3, u->accepted, u->drafted);
+                   u->wait_seconds * 1e3, u->read_seconds * 1e3, u->reply_seconds * 1e3, u->accepted, u->drafted, why);
     l->o.say(l->o.user, line);
 }
 
@@ -291,11 +312,12 @@ static bool settle(job *j)
 static void over(engine_loop *l, job *j)
 {
     metrics_finish finish = j->cut ? METRICS_LENGTH : METRICS_STOP;
-    if (j->failed)
+    if (j->failed && !j->revoked)
         finish = METRICS_ERROR;
-    else if (j->cancelled)
+    else if (j->cancelled || j->revoked)
         finish = METRICS_ABORT;
     tell(l, j, finish);
+    job_release_adapters(j);
     (void)pthread_mutex_lock(&l->lock);
     l->in_flight -= j->n_choices;
     (void)pthread_mutex_unlock(&l->lock);
@@ -347,13 +369,17 @@ static void settle_all(engine_loop *l)
 }
 
 /* Waits for something to do; takes what arrived.  False: stop. */
-static bool wait_for_work(engine_loop *l, job **arrived)
+static bool wait_for_work(engine_loop *l, job **arrived, engine_task **tasks)
 {
     (void)pthread_mutex_lock(&l->lock);
-    while (!l->stop && l->arrived == NULL && l->jobs == NULL) (void)pthread_cond_wait(&l->news, &l->lock);
+    while (!l->stop && l->arrived == NULL && l->tasks == NULL && l->jobs == NULL)
+        (void)pthread_cond_wait(&l->news, &l->lock);
     *arrived       = l->arrived;
     l->arrived     = NULL;
     l->arrived_end = &l->arrived;
+    *tasks         = l->tasks;
+    l->tasks       = NULL;
+    l->tasks_end   = &l->tasks;
     const bool go  = !l->stop;
     (void)pthread_mutex_unlock(&l->lock);
     return go;
@@ -390,14 +416,35 @@ static void fail_all(engine_loop *l)
     settle_all(l);
 }
 
+static void run_tasks(engine_loop *l, engine_task *t)
+{
+    for (engine_task *next; t != NULL; t = next) {
+        next = t->next;
+        t->run(t, l->o.engine);
+    }
+}
+
+/* What was asked for until now, and then nothing more. */
+static void end_tasks(engine_loop *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    engine_task *left = l->tasks;
+    l->tasks          = NULL;
+    l->ended          = true;
+    (void)pthread_mutex_unlock(&l->lock);
+    run_tasks(l, left);
+}
+
 static void *run(void *user)
 {
     engine_loop *l = user;
     job         *arrived;
+    engine_task *tasks;
     bool         go = true;
     while (go) {
-        go = wait_for_work(l, &arrived);
+        go = wait_for_work(l, &arrived, &tasks);
         add_all(l, arrived);
+        run_tasks(l, tasks);
         for (job *j = l->jobs; j != NULL; j = j->next)
             if (outlet_closed(j->out)) {
                 j->cancelled = !j->failed;
@@ -408,6 +455,7 @@ static void *run(void *user)
         settle_all(l);
     }
     fail_all(l);
+    end_tasks(l);
     return NULL;
 }
 
@@ -420,6 +468,7 @@ weir_status engine_loop_start(engine_loop **out, const engine_loop_options *o, w
     if (l == NULL) return status_fail(err, WEIR_NO_MEMORY, "the engine's thread: out of memory");
     l->o           = *o;
     l->arrived_end = &l->arrived;
+    l->tasks_end   = &l->tasks;
     weir_engine_get_info(o->engine, &l->engine);
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_cond_init(&l->news, NULL);
@@ -462,6 +511,68 @@ bool engine_loop_submit(engine_loop *l, job *j, api_error *err)
     return ok;
 }
 
+bool engine_loop_call(engine_loop *l, engine_task *t)
+{
+    t->next = NULL;
+    (void)pthread_mutex_lock(&l->lock);
+    const bool ok = !l->ended;
+    if (ok) {
+        *l->tasks_end = t;
+        l->tasks_end  = &t->next;
+        (void)pthread_cond_signal(&l->news);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return ok;
+}
+
+typedef struct cancel_task {
+    engine_task  task;
+    engine_loop *l;
+    outlet      *out;
+    char         id[129], own_id[129];
+} cancel_task;
+
+static void revoke(engine_task *t, weir_engine *engine)
+{
+    cancel_task *c = t->user;
+    uint32_t     n = 0;
+    api_error    e;
+    str          body;
+    (void)engine;
+    (void)api_fail(&e, API_CANCELLED, NULL, "the request was cancelled");
+    for (job *j = c->l->jobs; j != NULL; j = j->next) {
+        if (strcmp(j->request_id, c->id) != 0 || j->failed || j->cancelled) continue;
+        fail_job(j, &e);
+        j->revoked = true;
+        n++;
+    }
+    if (n == 0) {
+        (void)api_fail(&e, API_NOT_FOUND, NULL, "no request %s is running or waiting", c->id);
+        answer_error(c->out, &e, API_OPENAI, c->own_id);
+    } else {
+        str_init(&body, 512);
+        str_printf(&body, "{\"id\":\"%s\",\"cancelled\":%u}", c->id, n);
+        answer_json(c->out, &body);
+    }
+    outlet_release(c->out);
+    mem_free(c);
+}
+
+bool engine_loop_cancel(engine_loop *l, const char *id, const char *own_id, outlet *out, api_error *err)
+{
+    cancel_task *c = mem_zalloc(1, sizeof *c);
+    if (c == NULL) return api_fail(err, API_INTERNAL, NULL, "out of memory");
+    c->l    = l;
+    c->out  = outlet_share(out);
+    c->task = (engine_task){.run = revoke, .user = c};
+    (void)snprintf(c->id, sizeof c->id, "%s", id);
+    (void)snprintf(c->own_id, sizeof c->own_id, "%s", own_id);
+    if (engine_loop_call(l, &c->task)) return true;
+    outlet_release(c->out);
+    mem_free(c);
+    return api_fail(err, API_UNAVAILABLE, NULL, "the server is shutting down");
+}
+
 void engine_loop_drain(engine_loop *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -485,6 +596,11 @@ void engine_loop_stop(engine_loop *l)
     (void)pthread_cond_signal(&l->news);
     (void)pthread_mutex_unlock(&l->lock);
     (void)pthread_join(l->thread, NULL);
+}
+
+void engine_loop_free(engine_loop *l)
+{
+    if (l == NULL) return;
     (void)pthread_cond_destroy(&l->news);
     (void)pthread_mutex_destroy(&l->lock);
     mem_free(l);

@@ -25,11 +25,28 @@ weir_status engine_loop_start(engine_loop **out, const engine_loop_options *o, w
  * API_QUEUE_FULL, or API_UNAVAILABLE once the loop drains. */
 bool engine_loop_submit(engine_loop *l, job *j, api_error *err);
 
+/* Something that needs the engine between two steps.  It is the caller's, and stays where it is
+ * until `run` is called, once, from the loop's thread: `run` may free it. */
+typedef struct engine_task engine_task;
+struct engine_task {
+    engine_task *next;
+    void (*run)(engine_task *t, weir_engine *e);
+    void *user;
+};
+/* False: the loop has ended, and `run` is not called. */
+bool engine_loop_call(engine_loop *l, engine_task *t);
+
+/* Ends the jobs of this request id before the next step: who waits for them gets API_CANCELLED.
+ * `out` is answered with how many there were, or with API_NOT_FOUND. */
+bool engine_loop_cancel(engine_loop *l, const char *id, const char *own_id, outlet *out, api_error *err);
+
 /* Takes no more jobs. */
 void engine_loop_drain(engine_loop *l);
 /* No job is left. */
 bool engine_loop_idle(engine_loop *l);
-/* Fails the jobs that are left and ends the thread.  NULL is allowed. */
+/* Fails the jobs that are left and ends the thread; what is called afterwards is refused.  NULL is allowed. */
 void engine_loop_stop(engine_loop *l);
+/* After engine_loop_stop, once no other thread can call.  NULL is allowed. */
+void engine_loop_free(engine_loop *l);
 
 #endif

@@ -67,7 +67,6 @@ static const struct {
     {"guidance_scale", ONE, SAMPLER},
     {"adaptive_target", NOT_ABOVE_0, SAMPLER},
     {"audio", NOTHING, "not served"},
-    {"lora", EMPTY, "use adapter"},
     {"lora_path", EMPTY, "use adapter"},
 };
 

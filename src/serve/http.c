@@ -217,7 +217,7 @@ static bool check_access(exchange *x, route_access access, api_error *err)
                            .x_api_key     = header(&x->r, "x-api-key"),
                            .api_key       = header(&x->r, "api-key")};
     if (access == ROUTE_PUBLIC || (access == ROUTE_METRICS && s->o->metrics_public)) return true;
-    return auth_key(&s->auth, &c, err);
+    return access == ROUTE_ADMIN ? auth_admin(&s->auth, &c, err) : auth_key(&s->auth, &c, err);
 }
 
 static bool has_body(const exchange *x)

@@ -6,6 +6,17 @@
 
 #include <string.h>
 
+static void release_adapters(job_options *o)
+{
+    for (size_t i = 0; i < o->n_adapters; i++) adapter_release(o->held[i]);
+    o->n_adapters = 0;
+}
+
+void job_release_adapters(job *j)
+{
+    release_adapters(&j->o);
+}
+
 void job_options_free(job_options *o)
 {
     for (size_t i = 0; i < o->n_stop; i++) mem_free(o->stop[i]);
@@ -13,6 +24,7 @@ void job_options_free(job_options *o)
     mem_free(o->tools);
     weir_ids_free(&o->prefix);
     weir_grammar_free(o->grammar);
+    release_adapters(o);
     *o = (job_options){0};
 }
 

@@ -6,6 +6,7 @@
 #ifndef SERVE_JOB_H
 #define SERVE_JOB_H
 
+#include "serve/adapter_shelf.h"
 #include "serve/events.h"
 #include "serve/outlet.h"
 #include "serve/replier.h"
@@ -39,6 +40,7 @@ typedef struct job_options {
     weir_logit_bias    *bias;                /* owned */
     size_t              n_bias;
     weir_adapter_choice adapters[WEIR_MAX_ADAPTERS];
+    adapter_entry      *held[WEIR_MAX_ADAPTERS]; /* the same, [n_adapters], released with the options */
     size_t              n_adapters;
     weir_grammar       *grammar; /* what the content keeps to, or NULL; owned */
 
@@ -69,10 +71,12 @@ struct job {
     uint32_t            n_choices, n_done;
     bool                failed;    /* the dialect heard of it; nothing more to say */
     bool                cancelled; /* nobody listens */
+    bool                revoked;   /* failed because somebody cancelled it */
     bool                cut;       /* a choice ended at max_tokens */
     bool                wait_told; /* x-queue-ms is out */
     struct engine_loop *loop;      /* once it is submitted */
     reply_usage         usage;
+    uint32_t            known, known_other;                              /* of weir_request_info, for the log */
     uint64_t            received_ns, submitted_ns, started_ns, first_ns; /* 0: not yet */
     char                request_id[129];
     const char         *path;        /* static; for the log line */
@@ -83,6 +87,8 @@ struct job {
 /* Takes *o and the prompts (both are emptied), the dialect and a share of the outlet, also when
  * it fails: NULL without memory. */
 job *job_new(job_options *o, weir_ids *prompts, size_t n_prompts, dialect *d, outlet *out);
+/* Gives the adapters back; its requests are over. */
+void job_release_adapters(job *j);
 void job_free(job *j);
 
 #endif

@@ -10,6 +10,7 @@
 typedef enum route_access {
     ROUTE_KEY,     /* needs a key where there are any */
     ROUTE_METRICS, /* the same, unless metrics are public */
+    ROUTE_ADMIN,   /* changes the server: needs a key for that where there are several */
     ROUTE_PUBLIC,
 } route_access;
 

@@ -62,11 +62,24 @@ static weir_status open_server(server *s, const serve_options *o, weir_error *er
     s->metrics = metrics_new(o->model_id, s->engine.max_context);
     if (s->metrics == NULL) return status_fail(err, WEIR_NO_MEMORY, "metrics: out of memory");
     TRY(open_responses(s, err));
-    return engine_loop_start(
+    TRY(engine_loop_start(
         &s->loop,
         &(engine_loop_options){
             .engine = o->engine, .metrics = s->metrics, .max_queue = o->max_queue, .say = o->say, .user = o->user},
-        err);
+        err));
+    return adapter_shelf_open(&s->adapters, o, s->loop, err);
+}
+
+/* The old ones stay where the new ones are not to be had. */
+static void read_keys_again(server *s)
+{
+    weir_error err;
+    char       line[sizeof err.text + 80];
+    if (auth_reload(&s->auth, s->o, &err) == WEIR_OK)
+        (void)snprintf(line, sizeof line, "the keys were read again");
+    else
+        (void)snprintf(line, sizeof line, "the keys stay as they were: %s", err.text);
+    if (s->o->say != NULL) s->o->say(s->o->user, line);
 }
 
 static void wait_until(listener *l, bool (*done)(void *), void *of, double seconds)
@@ -102,15 +115,21 @@ weir_status serve_run(const serve_options *o, weir_error *err)
     if (st == WEIR_OK) st = listener_open(&l, &s, &port, err);
     if (st == WEIR_OK) {
         tell_ready(o, port);
-        while (!o->stopping(o->user)) listener_wait(l, TICK_MS);
+        while (!o->stopping(o->user)) {
+            listener_wait(l, TICK_MS);
+            if (o->reload != NULL && o->reload(o->user)) read_keys_again(&s);
+        }
         atomic_store(&s.draining, true);
         engine_loop_drain(s.loop);
         listener_drain(l);
         wait_until(l, loop_done, s.loop, o->shutdown_timeout);
     }
+    adapter_shelf_stop(s.adapters);
     engine_loop_stop(s.loop);
     if (l != NULL) wait_until(l, listener_done, l, FLUSH_MS * 1e-3);
     listener_close(l);
+    adapter_shelf_close(s.adapters);
+    engine_loop_free(s.loop);
     response_store_close(s.responses);
     metrics_free(s.metrics);
     auth_free(&s.auth);

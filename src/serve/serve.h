@@ -30,13 +30,16 @@ typedef struct serve_options {
 
     const serve_adapter *adapters; /* that requests may name */
     size_t               n_adapters;
+    const char          *adapter_dir;  /* where others may be loaded from; NULL: nowhere */
+    bool                 strict_model; /* refuse a `model` that is not served */
+    weir_fit             fit;          /* of the engine, for GET /fit */
 
     const char *host;
     uint16_t    port; /* 0: a free one */
 
-    serve_list  api_keys; /* none, also not in the file: every request is served */
-    const char *api_key_file;
-    bool        insecure; /* allow an address that others reach, without keys */
+    serve_list  api_keys, admin_keys; /* none, also not in the file: every request is served */
+    const char *api_key_file;         /* read again when reload says so */
+    bool        insecure;             /* allow an address that others reach, without keys */
     bool        metrics_public;
     serve_list  origins; /* of web pages that may ask, beside local ones; "*": all */
     serve_list  hosts;   /* Host names that are ours, beside local ones */
@@ -53,6 +56,7 @@ typedef struct serve_options {
 
     void (*ready)(void *user, const char *url); /* it listens */
     void (*say)(void *user, const char *line);  /* about a request that is over; from another thread */
+    bool (*reload)(void *user);                 /* asked as often; NULL: never */
     bool (*stopping)(void *user);               /* asked a few times a second: true begins the shutdown */
     void *user;
 } serve_options;

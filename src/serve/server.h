@@ -19,6 +19,7 @@ typedef struct server {
     engine_loop         *loop;
     metrics             *metrics;
     response_store      *responses;
+    adapter_shelf       *adapters;
     int64_t              created;         /* seconds since 1970 */
     char                 fingerprint[16]; /* "fp_" and ten hexadecimal digits */
     uint32_t             tool_call;       /* the id of <tool_call>; UINT32_MAX: there is none */
@@ -48,7 +49,9 @@ typedef void handler(server *s, const http_request *r, const char *rest, outlet 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
     handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_root, handle_messages,
     handle_count_tokens, handle_responses, handle_responses_upgrade, handle_responses_tokens, handle_response,
-    handle_response_delete, handle_response_items, handle_response_cancel, handle_responses_compact;
+    handle_response_delete, handle_response_items, handle_response_cancel, handle_responses_compact, handle_adapters,
+    handle_adapter_load, handle_adapter_delete, handle_vllm_load, handle_vllm_unload, handle_lora_list, handle_lora_set,
+    handle_request_cancel, handle_fit, handle_props, handle_slots;
 handler handle_ollama_chat, handle_ollama_generate, handle_ollama_tags, handle_ollama_show, handle_ollama_ps,
     handle_ollama_version, handle_ollama_pull, handle_ollama_embed, handle_ollama_refused, handle_ollama_change;
 
@@ -66,7 +69,8 @@ uint64_t random_seed(void);
 
 /* ---- models and adapters ---- */
 
-/* Which adapters a request's `model` and `adapter` fields choose (LRA-5). */
+/* Which adapters a request's `adapter`, `lora` and `model` fields choose, in this order; else those that usually hold.
+ * They are released with the options. */
 bool choose_adapters(const server *s, const json_t *body, job_options *out, api_error *err);
 
 #endif

@@ -213,15 +213,26 @@ prefix_node *prefix_child(const prefix_node *at, const uint8_t *origin, const ui
 
 /* ---- finding ---- */
 
+/* m tokens of c, which begins at `start`, are as they should be. */
+static void note_match(prefix_hit *out, const prefix_node *c, uint32_t start, uint32_t m)
+{
+    const uint32_t next = m < c->n ? c->tokens[m] : UINT32_MAX;
+    if (start + m > out->matched)
+        out->other = next;
+    else if (start + m == out->matched && out->other == UINT32_MAX)
+        out->other = next;
+    if (start + m > out->matched) out->matched = start + m;
+}
+
 static void find(const prefix_tree *t, const uint8_t *origin, const uint32_t *ids, uint32_t n, prefix_hit *out)
 {
-    *out = (prefix_hit){.matched = 0};
+    *out = (prefix_hit){.other = UINT32_MAX};
     for (const prefix_node *at = &t->root, *whole; at != NULL; at = whole) {
         whole = NULL;
         for (const prefix_node *c = at->children; c != NULL; c = c->next) {
             if (!same_origin(c, origin)) continue;
             const uint32_t m = prefix_common(c->tokens, ids + at->end, min_u32(c->n, n - at->end));
-            if (at->end + m > out->matched) out->matched = at->end + m;
+            note_match(out, c, at->end, m);
             if (m < c->n) continue;
             if (c->n == PREFIX_BLOCK) whole = c;
             if (c->anchor == NULL || c->end <= out->length) continue;
@@ -239,7 +250,10 @@ void prefix_tree_find(const prefix_tree *t, const uint8_t *origin, const uint32_
     if (t->disk == NULL) return;
     uint32_t          matched;
     disk_entry *const deepest = prefix_disk_find(t->disk, origin, ids, n, &matched);
-    if (matched > out->matched) out->matched = matched;
+    if (matched > out->matched) {
+        out->matched = matched;
+        out->other   = UINT32_MAX;
+    }
     if (deepest == NULL || deepest->end <= out->length) return;
     out->length = deepest->end;
     out->disk   = deepest;

@@ -40,6 +40,7 @@ struct disk_entry;
 /* Found by prefix_tree_find. */
 typedef struct prefix_hit {
     uint32_t           matched; /* tokens at the start that something in the tree shares */
+    uint32_t           other;   /* the newest token in memory that was there instead of the next; UINT32_MAX: none */
     uint32_t           length;  /* position of the deepest anchor among these; 0: none */
     prefix_anchor     *anchor;  /* the deepest in memory; with what follows, for prefix_tree_adopt */
     uint64_t           stored;

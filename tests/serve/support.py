@@ -3,6 +3,7 @@
 Two variables say where things are: WEIR_PROGRAM (the executable) and WEIR_SOURCE (the source
 tree).  Only Python's own library is used.
 """
+import array
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -74,11 +76,11 @@ def joined(events, field="content", index=0):
 class Server:
     """A server on a free port; a `with` statement's end stops it, and looks at its exit code."""
 
-    def __init__(self, *args, folder, model=DEMO):
+    def __init__(self, *args, folder, model=DEMO, variables=None):
         self.folder = folder
         command = [PROGRAM, "serve", model, "--port", "0", *args]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, text=True, env=environment(folder))
+                                        stderr=subprocess.PIPE, text=True, env=dict(environment(folder), **(variables or {})))
         self.lines = []
         found = None
         while not found:
@@ -142,6 +144,21 @@ class Server:
         s = socket.create_connection(("127.0.0.1", self.port), timeout=120)
         s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
         return s
+
+
+def write_adapter(folder, scale):
+    """A PEFT adapter of rank 1 on one module of the demo model, made of simple numbers."""
+    folder.mkdir(parents=True)
+    header, data = {}, b""
+    for name, shape in [("A", [1, 1024]), ("B", [384, 1])]:
+        values = array.array("f", [scale * ((7 * i) % 13 - 6) for i in range(shape[0] * shape[1])]).tobytes()
+        header[f"base_model.model.model.layers.0.mlp.down_proj.lora_{name}.weight"] = {
+            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1, "lora_alpha": 1}))
+    return folder
 
 
 class Case(unittest.TestCase):

@@ -1,12 +1,9 @@
 """The paths around chats: models, tokens, templates, health, metrics."""
-import array
-import json
 import pathlib
-import struct
 import tempfile
 import unittest
 
-from support import CHAT, Case, message
+from support import CHAT, Case, message, write_adapter
 
 
 class Endpoints(Case):
@@ -97,21 +94,6 @@ class Endpoints(Case):
                 self.assertRegex(line, r"^[a-zA-Z_:0-9]+(\{[^}]*\})? [-+.e0-9]+$")
         self.assertIn("vllm:time_to_first_token_seconds", families)
         self.assertIn("llamacpp:tokens_predicted_total", families)
-
-
-def write_adapter(folder, scale):
-    """A PEFT adapter of rank 1 on one module of the demo model, made of simple numbers."""
-    folder.mkdir(parents=True)
-    header, data = {}, b""
-    for name, shape in [("A", [1, 1024]), ("B", [384, 1])]:
-        values = array.array("f", [scale * ((7 * i) % 13 - 6) for i in range(shape[0] * shape[1])]).tobytes()
-        header[f"base_model.model.model.layers.0.mlp.down_proj.lora_{name}.weight"] = {
-            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-    text = json.dumps(header).encode()
-    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1, "lora_alpha": 1}))
-    return folder
 
 
 class Adapters(Case):

@@ -233,6 +233,35 @@ static void test_equal_prompts(void **given)
     room_close(&w);
 }
 
+/* A miss can be explained: how far the cache knew the prompt, and what it had instead. */
+static void test_what_was_known(void **given)
+{
+    (void)given;
+    room w;
+    room_open(&w, (weir_engine_options){.chunk = 64, .cache_memory = 64u << 20});
+    weir_request *first = submit(&w, w.ids, 300, 0, NULL, NULL);
+    run(&w);
+    assert_int_equal(info_of(first).known_tokens, 0);
+    assert_int_equal(info_of(first).known_other, UINT32_MAX);
+    w.ids[270] ^= 1;
+    weir_request *other = submit(&w, w.ids, 300, 0, NULL, NULL);
+    assert_int_equal(info_of(other).known_other, UINT32_MAX); /* it waits */
+    run(&w);
+    assert_int_equal(info_of(other).cached_tokens, 256);
+    assert_int_equal(info_of(other).known_tokens, 270);
+    assert_int_equal(info_of(other).known_other, w.ids[270] ^ 1);
+    w.ids[100] ^= 1;
+    weir_request *early = submit(&w, w.ids, 300, 0, NULL, NULL);
+    run(&w);
+    assert_int_equal(info_of(early).cached_tokens, 0);
+    assert_int_equal(info_of(early).known_tokens, 100);
+    assert_int_equal(info_of(early).known_other, w.ids[100] ^ 1);
+    weir_request_free(first);
+    weir_request_free(other);
+    weir_request_free(early);
+    room_close(&w);
+}
+
 typedef struct meddler {
     room         *w;
     weir_request *victim, *child;
@@ -455,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_priority),
         cmocka_unit_test(test_overtaking),
         cmocka_unit_test(test_equal_prompts),
+        cmocka_unit_test(test_what_was_known),
         cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_intruders_are_refused),
         cmocka_unit_test(test_cancelled_prompt_is_kept),

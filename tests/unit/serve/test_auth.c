@@ -38,6 +38,38 @@ static void test_keys(void **state)
     assert_true(auth_key(&a, &wrong[0], &err)); /* no key is configured */
 }
 
+static void check_admin(auth *a, const char *text, api_kind expected)
+{
+    api_error         err = {0};
+    const credentials c   = {NULL, text, NULL};
+    assert_int_equal(auth_admin(a, &c, &err), expected == API_OK);
+    assert_int_equal(err.kind, expected);
+}
+
+static void test_admins(void **state)
+{
+    (void)state;
+    static const char *const boss[] = {"boss"};
+    auth                     a;
+    serve_options            o = {.host = "127.0.0.1", .api_keys = {keys, 2}, .admin_keys = {boss, 1}};
+    assert_int_equal(auth_init(&a, &o, NULL), WEIR_OK);
+    check_admin(&a, "boss", API_OK);
+    check_admin(&a, "alpha", API_FORBIDDEN);
+    check_admin(&a, "nobody", API_BAD_KEY);
+    o.admin_keys.n = 0;
+    o.api_keys.n   = 1;
+    assert_int_equal(auth_reload(&a, &o, NULL), WEIR_OK);
+    check_admin(&a, "alpha", API_OK); /* the only one */
+    check_admin(&a, "boss", API_BAD_KEY);
+    o.api_keys.n = 0;
+    o.host       = "0.0.0.0";
+    assert_int_equal(auth_reload(&a, &o, NULL), WEIR_INVALID);
+    check_admin(&a, "alpha", API_OK); /* as it was */
+    check_admin(&a, "b", API_BAD_KEY);
+    auth_free(&a);
+    check_admin(&a, "alpha", API_OK);
+}
+
 static void test_an_open_address_needs_a_key(void **state)
 {
     (void)state;
@@ -95,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_admins),
         cmocka_unit_test(test_an_open_address_needs_a_key),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_origins),

@@ -43,6 +43,11 @@ static void test_found(void **state)
     assert_true(find("POST", "/api/chat/")->handle == handle_ollama_chat);
     assert_int_equal(m.route->access, ROUTE_KEY);
     assert_true(find("DELETE", "/api/delete")->handle == handle_ollama_change);
+    assert_true(find("POST", "/v1/adapters")->handle == handle_adapter_load);
+    assert_int_equal(m.route->access, ROUTE_ADMIN);
+    assert_true(find("HEAD", "/adapters")->handle == handle_adapters);
+    assert_true(find("DELETE", "/v1/adapters/a.b")->handle == handle_adapter_delete);
+    assert_string_equal(m.rest, "a.b");
 }
 
 static void test_not_found(void **state)
@@ -60,6 +65,10 @@ static void test_not_found(void **state)
     assert_string_equal(m.allow, "GET, HEAD, OPTIONS");
     assert_null(find("PUT", "/v1/responses/resp_1"));
     assert_string_equal(m.allow, "GET, HEAD, DELETE, OPTIONS");
+    assert_null(find("GET", "/v1/adapters/x"));
+    assert_string_equal(m.allow, "DELETE, OPTIONS");
+    assert_null(find("DELETE", "/v1/adapters"));
+    assert_string_equal(m.allow, "GET, HEAD, POST, OPTIONS");
     assert_null(find("HEAD", "/tokenize"));
     assert_string_equal(m.allow, "POST, OPTIONS");
     assert_null(find("POST", "/api/delete"));

@@ -48,6 +48,13 @@ static void check_find(const uint32_t *ids, uint32_t n, uint32_t n_texts)
     assert_int_equal(hit.matched, matched);
     assert_int_equal(hit.length, length);
     assert_int_equal(hit.anchor != NULL, length > 0);
+    bool other = hit.other == UINT32_MAX;
+    for (uint32_t i = 0; i < n_texts; i++) { /* one of those that go on is told, and none only if none does */
+        if (texts[i].n <= matched || common(texts[i].ids, ids, matched) < matched) continue;
+        if (hit.other == UINT32_MAX) fail_msg("%u goes on", i);
+        other |= texts[i].ids[matched] == hit.other;
+    }
+    assert_true(other);
 }
 
 /* A length near the borders of blocks and pages more often than not. */
