@@ -40,7 +40,7 @@ typedef struct options {
     const char *host, *api_key_file;
     arg_list    api_keys, cors_origins, allowed_hosts;
     uint32_t    port, max_queue;
-    bool        insecure, metrics_public;
+    bool        insecure, metrics_public, no_web;
     double      shutdown_timeout; /* seconds */
 
     /* inspect, tokenize, logits, eval */

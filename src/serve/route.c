@@ -16,7 +16,8 @@ static const route routes[] = {
     {"/ping", "GET", ROUTE_PUBLIC, false, handle_health},
     {"/version", "GET", ROUTE_KEY, false, handle_version},
     {"/metrics", "GET", ROUTE_METRICS, false, handle_metrics},
-    {"/", "GET", ROUTE_PUBLIC, false, handle_health},
+    {"/", "GET", ROUTE_PUBLIC, false, handle_home},
+    {"/web/*", "GET", ROUTE_PUBLIC, false, handle_web},
 };
 
 static api_dialect dialect_of(const char *path)

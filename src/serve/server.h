@@ -42,7 +42,7 @@ struct http_request {
 typedef void handler(server *s, const http_request *r, const char *rest, outlet *out);
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
-    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version;
+    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_home, handle_web;
 
 /* ---- answering ---- */
 

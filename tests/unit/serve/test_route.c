@@ -29,13 +29,18 @@ static void test_found(void **state)
     assert_true(find("GET", "/v1/models/org/name/")->handle == handle_model);
     assert_string_equal(m.rest, "org/name");
     assert_true(find("GET", "/models")->handle == handle_models);
-    assert_true(find("GET", "/")->handle == handle_health);
+    assert_true(find("GET", "/")->handle == handle_home);
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
+    assert_true(find("HEAD", "/web/app.js")->handle == handle_web);
+    assert_string_equal(m.rest, "app.js");
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
 }
 
 static void test_not_found(void **state)
 {
     (void)state;
-    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/", "", "*"};
+    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/", "", "*",
+                                       "/web",  "/web/",       "/v1/web/app.js"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         if (i == 4) continue; /* anything is an id */
         assert_null(find("GET", none[i]));
