@@ -100,9 +100,14 @@ class Script(http.server.ThreadingHTTPServer):
         self.to = port
         self.pieces = queue.Queue() # of the one reply at a time
         self.bodies = queue.Queue()
+        self.key = None # of the last request
         self.hung_up = threading.Event()
         super().__init__(("127.0.0.1", 0), Relay)
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
 
     def say(self, **delta):
         self.pieces.put({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
@@ -127,6 +132,7 @@ class Relay(http.server.BaseHTTPRequestHandler):
         connection.request("GET", self.path, headers={k: v for k, v in self.headers.items() if k != "Connection"})
         answer = connection.getresponse()
         body = answer.read()
+        connection.close()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("connection", "date", "content-length"):
@@ -136,6 +142,7 @@ class Relay(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_POST(self):
+        self.server.key = self.headers["Authorization"]
         self.server.bodies.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -166,7 +173,7 @@ class Page(Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.script = Script(cls.server.port)
-        cls.addClassCleanup(cls.script.shutdown)
+        cls.addClassCleanup(cls.script.close)
         profile = tempfile.TemporaryDirectory(prefix="weir-browser-", ignore_cleanup_errors=True)
         cls.addClassCleanup(profile.cleanup)
         cls.page = browser.Browser(browser.find(), pathlib.Path(profile.name))
@@ -235,7 +242,10 @@ class Page(Case):
         self.assertEqual((body["temperature"], body["stream"]), (0.5, True))
         self.assertEqual(body["messages"], [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one\ntwo"}])
         self.assertNotIn("top_p", body)
-        self.assertNotIn("k", body)
+        self.assertEqual(self.script.key, "Bearer k")
+        self.page.evaluate("document.getElementById('open-settings').click()")
+        self.page.evaluate("document.querySelector('input[name=api_key]').value = ''; document.querySelector('#settings-form [type=submit]').click()")
+        self.assertEqual(self.page.evaluate("localStorage.getItem('weir.settings')"), '{"system":"Be brief.","temperature":"0.5"}')
 
     def test_stop(self):
         for how in ["button", "Escape"]:

@@ -53,8 +53,10 @@ function showConversation() {
 }
 
 function showBusy() {
+  const focused = [$("send"), $("stop"), document.body].includes(document.activeElement);
   $("send").hidden = reply !== null;
   $("stop").hidden = reply === null;
+  if (focused) $("input").focus(); /* what had the focus may be gone */
 }
 
 function say(text) {

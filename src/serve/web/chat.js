@@ -24,13 +24,14 @@ function plainMessage(m) {
 
 /* Throws where the settings are no JSON; the dialog has checked them. */
 export function requestBody(messages, settings) {
-  const body = { model: settings.model || "", stream: true, stream_options: { include_usage: true }, messages: [] };
+  const body = { stream: true, stream_options: { include_usage: true }, messages: [] };
   if (settings.system?.trim()) body.messages.push({ role: "system", content: settings.system });
   body.messages.push(...messages.filter((m) => m.role !== "assistant" || m.content || wholeCalls(m).length).map(plainMessage));
   for (const name of NUMBERS) {
     const text = (settings[name] ?? "").trim();
     if (text !== "" && Number.isFinite(Number(text))) body[name] = Number(text);
   }
+  if (settings.model) body.model = settings.model;
   if (settings.thinking) body.enable_thinking = settings.thinking === "on";
   if (settings.tools?.trim()) body.tools = JSON.parse(settings.tools);
   return body;
@@ -100,6 +101,7 @@ export async function streamReply({ body, settings, signal, message, changed }) 
     if (data === "[DONE]") return;
     const event = JSON.parse(data);
     if (event.error) throw new ChatError(event.error.message ?? "the server gave up");
+    if (event.model) message.model = event.model;
     if (event.usage) message.usage = event.usage;
     const choice = event.choices?.[0];
     if (choice?.delta) addDelta(message, choice.delta);

@@ -1,6 +1,8 @@
 /* web/messages.js - a message as the page shows it. */
 import { callBlock, copyText, element, MarkdownView } from "./markdown.js";
 
+const MEASURED_MS = 100; /* a rate of less time than this means nothing */
+
 function button(label, act) {
   const b = element("button", "small", label);
   b.type = "button";
@@ -22,7 +24,7 @@ export function figuresOf(message) {
   const u = message.usage, t = message.times, parts = [];
   if (u) {
     parts.push(`${u.completion_tokens} tokens`);
-    if (t && u.completion_tokens > 1 && t.last > t.first)
+    if (t && u.completion_tokens > 1 && t.last - t.first > MEASURED_MS)
       parts.push(`${((1000 * (u.completion_tokens - 1)) / (t.last - t.first)).toFixed(1)} tokens/s`);
     const cached = u.prompt_tokens_details?.cached_tokens ?? 0;
     parts.push(`prompt ${u.prompt_tokens}${cached ? `, ${cached} cached` : ""}`);
@@ -63,13 +65,15 @@ export class ReplyView {
     this.markdown = new MarkdownView(this.text);
     this.calls = element("div", "calls");
     this.foot = element("div", "foot");
-    this.root = element("article", "message assistant", element("h2", "", "weir"), this.thinking, this.text, this.calls,
+    this.author = element("h2");
+    this.root = element("article", "message assistant", this.author, this.thinking, this.text, this.calls,
                         this.foot);
   }
 
   /* busy: it is still written; last: nothing follows it; note: what the server is at. */
   update(busy, last, note = "") {
     const m = this.message, reasoning = (m.reasoning ?? "").trim();
+    this.author.textContent = m.model || "weir";
     this.thinking.hidden = reasoning === "";
     if (reasoning.startsWith(this.thought.data)) this.thought.appendData(reasoning.slice(this.thought.data.length));
     else this.thought.data = reasoning;

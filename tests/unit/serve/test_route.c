@@ -39,8 +39,8 @@ static void test_found(void **state)
 static void test_not_found(void **state)
 {
     (void)state;
-    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/", "", "*",
-                                       "/web",  "/web/",       "/v1/web/app.js"};
+    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/",
+                                       "",    "*",           "/web",          "/web/",    "/v1/web/app.js"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         if (i == 4) continue; /* anything is an id */
         assert_null(find("GET", none[i]));
