@@ -190,8 +190,8 @@ class Page(Case):
 
     def fresh(self, port):
         self.url = f"http://127.0.0.1:{port}/"
-        self.page.open(self.url + "web/icon.svg") # leaves no page that could still write
-        self.page.evaluate("localStorage.clear()")
+        self.page.open("about:blank") # no page is left that could still write
+        self.page.call("Storage.clearDataForOrigin", origin=self.url[:-1], storageTypes="local_storage")
         self.page.errors.clear()
         self.page.open(self.url)
 
