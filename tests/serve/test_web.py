@@ -345,6 +345,8 @@ class Page(Case):
                 ("- a\n  - b\n- c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
                 ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
                 ("> a\n> b", "<blockquote><p>a<br>b</p></blockquote>"),
+                ("*a", "<p>*a</p>"), ("[x](http://a.b)", '<p><a href="http://a.b" rel="noopener noreferrer nofollow" target="_blank" '
+                                      'title="http://a.b">x</a></p>'),
                 ("---", "<hr>"), (r"\*a\*", "<p>*a*</p>"), ("a & b < c", "<p>a &amp; b &lt; c</p>")]:
             with self.subTest(text=text):
                 self.assertEqual(render(text), html)
@@ -352,9 +354,16 @@ class Page(Case):
         self.assertIn("<code>open\n</code>", render("```\nopen\n"))
 
     def test_markdown_of_long_nonsense_ends(self):
-        took = self.page.evaluate("""import('/web/markdown.js').then((m) => ['*', '[', '`', '_a', '> ', '- ', '**a ', ' ', '|', '![](', 'http://',
-            '# ', '~~', '`a``'].map((piece) => { new m.MarkdownView(document.createElement('div')).show(piece.repeat(30000)); return 1; }))""")
-        self.assertEqual(len(took), 14)
+        count = "import('/web/markdown.js').then((m) => m.element('p', '', m.inline('a\\n'.repeat(70000))).childNodes.length)"
+        self.assertEqual(self.page.evaluate(count), 140000)
+        shown = self.page.evaluate("""import('/web/markdown.js').then((m) => ['*', '[', '`', '_a', '> ', '- ', '**a ', ' ', '|', '![](', 'http://',
+            '# ', '~~', '`a``'].map((piece) => {
+              const div = document.createElement('div');
+              new m.MarkdownView(div).show(piece.repeat(20000));
+              return div.textContent.length;
+            }))""")
+        self.assertEqual(len(shown), 14)
+        self.assertEqual((shown[1], shown[3]), (20000, 40000)) # what opens nothing stays
 
     def test_colours_follow_the_system(self):
         found = {}

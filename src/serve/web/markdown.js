@@ -6,10 +6,12 @@
 
 const MAX_DEPTH = 6, MAX_LINK = 2000, MAX_LINE = 2000; /* the last: of headings and tables, in characters */
 
+/* Children are nodes, texts and lists of these.  (A list that is spread into a call may have more
+ * members than a call has arguments.) */
 export function element(name, className, ...children) {
   const e = document.createElement(name);
   if (className) e.className = className;
-  e.append(...children);
+  for (const child of children.flat()) e.append(child);
   return e;
 }
 
@@ -37,7 +39,7 @@ function safeAddress(text) {
 }
 
 function link(address, children) {
-  const a = element("a", "", ...children);
+  const a = element("a", "", children);
   a.href = address;
   a.rel = "noopener noreferrer nofollow";
   a.target = "_blank";
@@ -102,7 +104,7 @@ function emphasis(text, at, depth, inLink, none) {
     if (mark[0] === "_" && at > 0 && WORD.test(text[at - 1])) continue;
     const end = closing(text, mark, from, none);
     if (end < 0) continue;
-    return { node: element(name, "", ...inline(text.slice(from, end), depth + 1, inLink)), skip: end + mark.length - at };
+    return { node: element(name, "", inline(text.slice(from, end), depth + 1, inLink)), skip: end + mark.length - at };
   }
   return null;
 }
@@ -187,12 +189,15 @@ function beginsBlock(line) {
 
 /* Each reader takes the lines from `at` on and gives { kind, end, ... }; end: the next line. */
 
+function closesFence(line, marks) {
+  const text = line.trim();
+  return text.startsWith(marks) && text === marks[0].repeat(text.length);
+}
+
 function readFence(lines, at) {
   const [, marks, info] = FENCE.exec(lines[at]);
   let end = at + 1;
-  const closes = (line) => new RegExp(`^ {0,3}\\${marks[0]}{${marks.length},}\\s*$`).test(line);
-  const close = marks.length > 100 ? () => false : closes;
-  while (end < lines.length && !close(lines[end])) end++;
+  while (end < lines.length && !closesFence(lines[end], marks)) end++;
   const code = lines.slice(at + 1, end).join("\n");
   return { kind: "code", end: Math.min(end + 1, lines.length), code, language: info.trim().split(/\s/)[0].slice(0, 40) };
 }
@@ -306,16 +311,15 @@ function listBlock(block, depth) {
   const list = element(block.ordered ? "ol" : "ul");
   if (block.ordered && block.start !== 1) list.start = block.start;
   for (const lines of block.items) {
-    const inner = blocksOf(lines, depth + 1), item = element("li");
-    for (const b of inner) item.append(...(b.kind === "paragraph" ? inline(b.text) : [blockNode(b, depth + 1)]));
-    list.append(item);
+    const inner = blocksOf(lines, depth + 1);
+    list.append(element("li", "", inner.flatMap((b) => (b.kind === "paragraph" ? inline(b.text) : [blockNode(b, depth + 1)]))));
   }
   return list;
 }
 
 function tableBlock(block) {
-  const row = (name, texts) => element("tr", "", ...texts.map((t) => element(name, "", ...inline(t))));
-  const body = element("tbody", "", ...block.rows.map((r) => row("td", r)));
+  const row = (name, texts) => element("tr", "", texts.map((t) => element(name, "", inline(t))));
+  const body = element("tbody", "", block.rows.map((r) => row("td", r)));
   const table = element("table", "", element("thead", "", row("th", block.head)), body);
   return element("div", "table", table);
 }
@@ -323,13 +327,13 @@ function tableBlock(block) {
 function blockNode(block, depth) {
   switch (block.kind) {
     case "code": return codeBlock(block);
-    case "heading": return element(`h${Math.min(block.level + 2, 6)}`, "", ...inline(block.text));
+    case "heading": return element(`h${Math.min(block.level + 2, 6)}`, "", inline(block.text));
     case "rule": return element("hr");
-    case "quote": return element("blockquote", "", ...blocksOf(block.lines, depth + 1).map((b) => blockNode(b, depth + 1)));
+    case "quote": return element("blockquote", "", blocksOf(block.lines, depth + 1).map((b) => blockNode(b, depth + 1)));
     case "list": return listBlock(block, depth);
     case "table": return tableBlock(block);
     case "call": return callBlock(/<function=([^>\s]{1,100})>/.exec(block.text)?.[1] ?? "", block.text);
-    default: return element("p", "", ...inline(block.text));
+    default: return element("p", "", inline(block.text));
   }
 }
 
