@@ -42,7 +42,7 @@ typedef struct options {
     arg_list    api_keys, admin_keys, cors_origins, allowed_hosts;
     uint32_t    port, max_queue, max_adapters, adapter_rank, reasoning_budget, answer_reserve;
     bool        reasoning_budget_given;
-    bool        insecure, metrics_public, strict_model, print_config;
+    bool        insecure, metrics_public, strict_model, print_config, no_web;
     double      shutdown_timeout; /* seconds */
 
     /* inspect, tokenize, logits, eval */

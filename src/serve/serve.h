@@ -41,6 +41,7 @@ typedef struct serve_options {
     const char *api_key_file;         /* read again when reload says so */
     bool        insecure;             /* allow an address that others reach, without keys */
     bool        metrics_public;
+    bool        web;     /* the page for browsers, at / */
     serve_list  origins; /* of web pages that may ask, beside local ones; "*": all */
     serve_list  hosts;   /* Host names that are ours, beside local ones */
 

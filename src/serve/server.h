@@ -47,11 +47,12 @@ struct http_request {
 typedef void handler(server *s, const http_request *r, const char *rest, outlet *out);
 
 handler handle_chat, handle_completions, handle_models, handle_model, handle_tokenize, handle_detokenize,
-    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_root, handle_messages,
-    handle_count_tokens, handle_responses, handle_responses_upgrade, handle_responses_tokens, handle_response,
-    handle_response_delete, handle_response_items, handle_response_cancel, handle_responses_compact, handle_adapters,
-    handle_adapter_load, handle_adapter_delete, handle_vllm_load, handle_vllm_unload, handle_lora_list, handle_lora_set,
-    handle_request_cancel, handle_fit, handle_props, handle_slots;
+    handle_apply_template, handle_health, handle_ready, handle_metrics, handle_version, handle_root, handle_home,
+    handle_web, handle_messages, handle_count_tokens, handle_responses, handle_responses_upgrade,
+    handle_responses_tokens, handle_response, handle_response_delete, handle_response_items, handle_response_cancel,
+    handle_responses_compact, handle_adapters, handle_adapter_load, handle_adapter_delete, handle_vllm_load,
+    handle_vllm_unload, handle_lora_list, handle_lora_set, handle_request_cancel, handle_fit, handle_props,
+    handle_slots;
 handler handle_ollama_chat, handle_ollama_generate, handle_ollama_tags, handle_ollama_show, handle_ollama_ps,
     handle_ollama_version, handle_ollama_pull, handle_ollama_embed, handle_ollama_refused, handle_ollama_change;
 

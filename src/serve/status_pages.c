@@ -42,11 +42,8 @@ void handle_health(server *s, const http_request *r, const char *rest, outlet *o
 void handle_root(server *s, const http_request *r, const char *rest, outlet *out)
 {
     static const char running[] = "Ollama is running";
-    const char       *accept    = r->header(r, "Accept");
-    if (accept != NULL && strstr(accept, "text/html") != NULL)
-        handle_health(s, r, rest, out);
-    else if (takes_requests(s, r, out))
-        outlet_answer(out, 200, "text/plain; charset=utf-8", running, sizeof running - 1);
+    (void)rest;
+    if (takes_requests(s, r, out)) outlet_answer(out, 200, "text/plain; charset=utf-8", running, sizeof running - 1);
 }
 
 void handle_ready(server *s, const http_request *r, const char *rest, outlet *out)

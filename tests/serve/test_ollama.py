@@ -165,7 +165,7 @@ class Ollama(Case):
         self.refused(400, "/api/chat", ask("", messages=images), "messages[0].images")
         self.refused(400, "/api/generate", {"model": "demo", "prompt": "x", "images": ["aGVsbG8="]}, "images:")
         self.refused(400, "/api/generate", {"model": "demo", "prompt": "x", "suffix": "y"}, "suffix:")
-        self.refused(400, "/api/chat", ask("Hi.", format="json"), "format:")
+        self.refused(400, "/api/chat", ask("Hi.", format={"type": "fish"}), "format: ")
         self.refused(400, "/api/chat", ask("Hi.", think="hardly"), "think:")
         self.refused(400, "/api/embed", {"model": "demo", "input": "x"}, "does not support embeddings")
         self.refused(400, "/api/embeddings", {"model": "demo", "prompt": "x"}, "does not support embeddings")

@@ -38,8 +38,6 @@ static void test_found(void **state)
     assert_true(find("DELETE", "/v1/responses/resp_1")->handle == handle_response_delete);
     assert_true(find("POST", "/v1/responses/input_tokens")->handle == handle_responses_tokens);
     assert_true(find("POST", "/v1/responses/resp_1/cancel")->handle == handle_response_cancel);
-    assert_true(find("GET", "/")->handle == handle_root);
-    assert_int_equal(m.route->access, ROUTE_PUBLIC);
     assert_true(find("POST", "/api/chat/")->handle == handle_ollama_chat);
     assert_int_equal(m.route->access, ROUTE_KEY);
     assert_true(find("DELETE", "/api/delete")->handle == handle_ollama_change);
@@ -48,12 +46,18 @@ static void test_found(void **state)
     assert_true(find("HEAD", "/adapters")->handle == handle_adapters);
     assert_true(find("DELETE", "/v1/adapters/a.b")->handle == handle_adapter_delete);
     assert_string_equal(m.rest, "a.b");
+    assert_true(find("GET", "/")->handle == handle_home);
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
+    assert_true(find("HEAD", "/web/app.js")->handle == handle_web);
+    assert_string_equal(m.rest, "app.js");
+    assert_int_equal(m.route->access, ROUTE_PUBLIC);
 }
 
 static void test_not_found(void **state)
 {
     (void)state;
-    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/", "", "*"};
+    static const char *const none[] = {"/v1", "/v1/metrics", "/v1/v1/models", "/modelsx", "/models/x/../y/",
+                                       "",    "*",           "/web",          "/web/",    "/v1/web/app.js"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         if (i == 4) continue; /* anything is an id */
         assert_null(find("GET", none[i]));
