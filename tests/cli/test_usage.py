@@ -6,13 +6,16 @@ import unittest
 
 from support import DEMO, FIXTURES, PROGRAM, Case
 
-COMMANDS = ["run", "pull", "ls", "rm", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "merge", "verify"]
+COMMANDS = ["run", "serve", "pull", "ls", "rm", "inspect", "tokenize", "logits", "eval", "bench", "fit", "quantize", "merge",
+            "verify"]
 COMMON = ["--threads", "--isa", "--device", "--kv", "--kv-config", "--kv-start", "--ctx", "--chunk", "--memory", "--seed", "--json", "--quiet", "--help"]
 DRAFTS = ["--draft", "--draft-tokens", "--draft-fixed", "--mtp-hidden"]
 CACHE = ["--cache-memory", "--cache-dir", "--cache-disk"]
 FLAGS = {
     "run": ["-p", "--raw", "--chat", "--system", "--think", "--no-think", "--max-tokens", "--temp", "--top-p", "--top-k",
             "--min-p", "--presence-penalty", "--repetition-penalty", "--stop", "--logprobs", "--adapter", *DRAFTS, *CACHE],
+    "serve": ["--host", "--port", "--api-key", "--max-queue", "--adapter-dir", "--config", "--no-web", "--reasoning-budget",
+              "--adapter", *DRAFTS, *CACHE],
     "pull": [], "ls": [], "rm": ["--yes"],
     "inspect": ["--tensors"],
     "tokenize": ["-p", "--plain"],
@@ -21,7 +24,7 @@ FLAGS = {
     "bench": ["--shape", "--format", "--batch", "--window", "--depth", "--runs", "--budget", "--text", "--prompts",
               "--tokens", "--parallel", "--adapter", *DRAFTS],
     "fit": ["--parallel", "--pool", "--adapter", *DRAFTS, *CACHE],
-    "quantize": ["--bits", "--group", "--format", "--recipe"],
+    "quantize": ["--bits", "--bpw", "--calibration", "--ids", "--group", "--format", "--recipe"],
     "merge": ["--adapter"],
     "verify": ["--budget"],
 }
@@ -53,9 +56,9 @@ class Usage(Case):
         self.assertIn("Usage:", out)
 
     def test_unknown_commands(self):
-        for name in ["serve", "push", "list", "runn", ""]:
+        for name in ["push", "list", "runn", ""]:
             self.refused(name, says=[f'unknown command "{name}"', *COMMANDS])
-        self.refused("help", "serve", says="unknown command")
+        self.refused("help", "push", says="unknown command")
 
     def test_unknown_options_and_arguments(self):
         self.refused("run", "--frobnicate", says='unknown option "--frobnicate"')

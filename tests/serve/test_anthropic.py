@@ -208,12 +208,20 @@ class Messages(Case):
         chat = self.server.post(CHAT, ask(messages=turns, enable_thinking=False)).json
         self.assertEqual(self.post(messages=turns).json["content"][0]["text"], chat["choices"][0]["message"]["content"])
 
+    def test_output_format(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["n"],
+                  "additionalProperties": False}
+        answer = self.post(output_config={"format": {"type": "json_schema", "schema": schema}}, max_tokens=40).json
+        self.assertEqual(answer["stop_reason"], "end_turn")
+        self.assertIn(json.loads(answer["content"][0]["text"])["n"], range(1, 10))
+
     def test_errors(self):
         cases = [({"messages": []}, 400, "messages: expected an array"), ({"max_tokens": 0}, 400, "max_tokens: "),
                  ({"temperature": 9}, 400, "temperature: "), ({"messages": [{"role": "user", "content": [
                      {"type": "image", "source": {"type": "url", "url": "x"}}]}]}, 400, "messages[0].content[0]: image"),
                  ({"tool_choice": {"type": "odd"}}, 400, "tool_choice.type: "),
-                 ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, 400, "response_format"),
+                 ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "fish"}}}}, 400,
+                  "response_format"),
                  ({"messages": [{"role": "user", "content": "word " * 2000}]}, 400, "prompt is too long: ")]
         for path in (MESSAGES, "/messages/", MESSAGES + "?beta=true"):
             for fields, status, message in cases:
