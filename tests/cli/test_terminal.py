@@ -15,6 +15,7 @@ import unittest
 
 from support import PROGRAM, Case, environment, escape_model
 
+REPLY = rb"(\n|\x1b\[K)[^\r\n]{2,}\r\n"  # at a line's start, or where progress was
 PROMPT = b"> "
 CTRL_C, CTRL_D, UP = b"\x03", b"\x04", b"\x1b[A"
 
@@ -102,7 +103,7 @@ class Interactive(Case):
         t.until(rb"/help lists")
         t.until(PROMPT)
         t.line("My name is Ada.")
-        t.until(rb"\n[^\r\n]{2,}\r\n")
+        t.until(REPLY)
         t.until(PROMPT)
 
         # A reply is stopped, and stays as far as it came.
@@ -132,7 +133,7 @@ class Interactive(Case):
         t.until(rb"loaded")
         t.until(PROMPT)
         t.line("What is my name?")
-        t.until(rb"\n[^\r\n]{2,}\r\n")
+        t.until(REPLY)
         t.until(PROMPT)
         t.line("/stats")
         self.assertIn(b"messages   6", t.until(rb"resident"))
@@ -241,7 +242,7 @@ class Interactive(Case):
         t.until(PROMPT)
         t.line("Tell me a story about a fox.")
         t.until(rb"fox\.\r*\n")
-        t.until(rb"\S+ \S+")
+        t.until(rb"[A-Za-z]{2,} [A-Za-z]{2,}")
         t.process.send_signal(signal.SIGTERM)
         rest, code = t.leave()
         self.assertEqual(code, 1, rest)
