@@ -1,4 +1,4 @@
-/* cli/settings.c - see config.h. */
+/* cli/settings.c - see settings.h. */
 #include "cli/settings.h"
 
 #include "base/file.h"

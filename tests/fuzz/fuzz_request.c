@@ -8,6 +8,7 @@
 #include "serve/body.h"
 #include "serve/chat_request.h"
 #include "serve/generation.h"
+#include "serve/ollama.h"
 #include "serve/responses_request.h"
 
 #include <stdlib.h>
@@ -109,6 +110,21 @@ static void check_responses(const json_t *body)
     responses_request_free(&r);
 }
 
+static void check_ollama(const json_t *body, ollama_kind kind)
+{
+    static const serve_options options = {.model_id = "demo", .sample = WEIR_SAMPLE_PARAMS_INIT};
+    static const server        here    = {.o = &options, .model = {.vocab_size = 1000}, .engine = {.max_context = 64}};
+    ollama_request             q       = {0};
+    api_error                  e;
+    if (ollama_request_read(&here, body, kind, &q, &e)) {
+        check_generation(q.body);
+        if (!q.load && !q.raw) check_chat(q.body);
+    } else {
+        check_error(&e);
+    }
+    ollama_request_free(&q);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t   *body;
@@ -120,6 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_chat(body);
         check_messages(body);
         check_responses(body);
+        check_ollama(body, OLLAMA_CHAT);
+        check_ollama(body, OLLAMA_GENERATE);
     } else {
         check_error(&e);
     }

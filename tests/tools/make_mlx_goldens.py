@@ -6,12 +6,12 @@
 Per mode "<mode>.codes" and "<mode>.scales", the bytes, and "<mode>.values", float32.  Every code and
 the smallest and largest scales are among them.  The decoder is mlx.py's.
 """
-import json
 import pathlib
 import random
 import struct
 import sys
 
+import goldens
 import mlx
 
 GROUPS = 24
@@ -30,15 +30,7 @@ def main(path):
         tensors[f"{mode}.codes"] = ("U8", len(codes), codes)
         tensors[f"{mode}.scales"] = ("U8", len(scales), scales)
         tensors[f"{mode}.values"] = ("F32", len(values), struct.pack(f"<{len(values)}f", *values))
-    header, offset = {}, 0
-    for name, (kind, count, data) in tensors.items():
-        header[name] = {"dtype": kind, "shape": [count], "data_offsets": [offset, offset + len(data)]}
-        offset += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).parent.mkdir(exist_ok=True)
-    with open(path, "wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+    goldens.write(path, tensors)
 
 
 if __name__ == "__main__":

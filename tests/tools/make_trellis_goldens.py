@@ -6,12 +6,12 @@
 For every width of 1 to 8 bits "<bits>.blocks", two rows of two blocks, "<bits>.scales", a half a row, and
 "<bits>.values", bfloat16.  The decoder is trellis.py's.
 """
-import json
 import pathlib
 import random
 import struct
 import sys
 
+import goldens
 import trellis
 
 ROWS, BLOCKS = 2, 2
@@ -30,15 +30,7 @@ def main(path):
         tensors[f"{bits}.blocks"] = ("U8", len(data), data)
         tensors[f"{bits}.scales"] = ("F16", ROWS, halves)
         tensors[f"{bits}.values"] = ("BF16", len(values), struct.pack(f"<{len(values)}H", *values))
-    header, offset = {}, 0
-    for name, (kind, count, data) in tensors.items():
-        header[name] = {"dtype": kind, "shape": [count], "data_offsets": [offset, offset + len(data)]}
-        offset += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).parent.mkdir(exist_ok=True)
-    with open(path, "wb") as stream:
-        stream.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+    goldens.write(path, tensors)
 
 
 if __name__ == "__main__":

@@ -189,14 +189,6 @@ INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
     *lo                 = (vf){{a, a, a, a}};
     *hi                 = (vf){{b, b, b, b}};
 }
-/* 16 signed bytes. */
-INLINE vf vf_signed(const uint8_t *p)
-{
-    const int8x16_t b  = vreinterpretq_s8_u8(vld1q_u8(p));
-    const int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
-    return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
-                 vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
-}
 /* The levels of 16 codes of three bits, the first one in the lowest bits. */
 INLINE vf vf_levels(const uint8_t *p)
 {
@@ -325,6 +317,11 @@ INLINE vf vf_vb(vb v)
     const int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
     return (vf){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
                  vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    return vf_vb(vb_load(p));
 }
 /* 16 codes of `bits` from CODES_READ bytes, as floats. */
 INLINE vf vf_codes(const uint8_t *p, const int bits)

@@ -234,13 +234,6 @@ INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
     *lo             = (vf){a, a};
     *hi             = (vf){b, b};
 }
-/* 16 signed bytes. */
-INLINE vf vf_signed(const uint8_t *p)
-{
-    const __m128i b = _mm_loadu_si128((const void *)p);
-    return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b)),
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)))};
-}
 /* The permute looks at the low three bits of its index alone. */
 INLINE __m256 eight_levels(const uint8_t *p)
 {
@@ -332,31 +325,8 @@ INLINE vf vf_hold(vf v)
 }
 
 #include "kernels/cpu/lanes/codes.h"
+#include "kernels/cpu/x86/bytes.h"
 
-/* 16 bytes. */
-typedef __m128i vb;
-INLINE vb       vb_load(const uint8_t *p)
-{
-    return _mm_loadu_si128((const void *)p);
-}
-INLINE vb vb_make(uint64_t lo, uint64_t hi)
-{
-    return _mm_set_epi64x((long long)hi, (long long)lo);
-}
-/* v >> shift, or v << -shift, and of every byte the bits of `mask` (no others come into it). */
-INLINE vb vb_bits(vb v, const int shift, const int mask)
-{
-    const __m128i moved = shift > 0 ? _mm_srli_epi16(v, shift) : shift < 0 ? _mm_slli_epi16(v, -shift) : v;
-    return _mm_and_si128(moved, _mm_set1_epi8((char)mask));
-}
-INLINE vb vb_or(vb a, vb b)
-{
-    return _mm_or_si128(a, b);
-}
-INLINE vb vb_sub(vb v, const int n)
-{
-    return _mm_sub_epi8(v, _mm_set1_epi8((char)n));
-}
 /* table[v], v < 16. */
 INLINE vb vb_lookup(const int8_t *table, vb v)
 {
@@ -375,6 +345,11 @@ INLINE vf vf_vb(vb v)
 {
     return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)),
                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)))};
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    return vf_vb(vb_load(p));
 }
 /* 16 codes of `bits` from CODES_READ bytes, as floats. */
 INLINE __m256 half_codes(__m256i bytes, const int bits, const int l)

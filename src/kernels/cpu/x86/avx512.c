@@ -168,15 +168,6 @@ INLINE vf vf_bytes(const uint8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
 }
-/* 16 codes of four bits, the first one in the lowest bits. */
-INLINE vf vf_nibbles(const uint8_t *p)
-{
-    const vi both  = _mm512_castsi128_si512(_mm_loadl_epi64((const void *)p));
-    const vi words = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
-    const vi codes =
-        _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
-    return _mm512_cvtepi32_ps(_mm512_and_si512(codes, _mm512_set1_epi32(15)));
-}
 /* Two numbers in bfloat16, each in all lanes. */
 INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
 {
@@ -185,11 +176,6 @@ INLINE void vf_pair(const uint8_t *p, vf *lo, vf *hi)
     const vi v = _mm512_set1_epi32(both);
     *lo        = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
     *hi        = _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xFFFF0000u)));
-}
-/* 16 signed bytes. */
-INLINE vf vf_signed(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
 }
 /* The levels of 16 codes of three bits, the first one in the lowest bits; reads one byte more. */
 INLINE vf vf_levels(const uint8_t *p)
@@ -280,35 +266,17 @@ INLINE vf vf_hold(vf v)
 }
 
 #include "kernels/cpu/lanes/codes.h"
+#include "kernels/cpu/x86/bytes.h"
 
-/* 16 bytes. */
-typedef __m128i vb;
-INLINE vb       vb_load(const uint8_t *p)
-{
-    return _mm_loadu_si128((const void *)p);
-}
-INLINE vb vb_make(uint64_t lo, uint64_t hi)
-{
-    return _mm_set_epi64x((long long)hi, (long long)lo);
-}
-/* v >> shift, or v << -shift, and of every byte the bits of `mask` (no others come into it). */
-INLINE vb vb_bits(vb v, const int shift, const int mask)
-{
-    const __m128i moved = shift > 0 ? _mm_srli_epi16(v, shift) : shift < 0 ? _mm_slli_epi16(v, -shift) : v;
-    return _mm_and_si128(moved, _mm_set1_epi8((char)mask));
-}
-INLINE vb vb_or(vb a, vb b)
-{
-    return _mm_or_si128(a, b);
-}
-INLINE vb vb_sub(vb v, const int n)
-{
-    return _mm_sub_epi8(v, _mm_set1_epi8((char)n));
-}
 /* Signed bytes as floats. */
 INLINE vf vf_vb(vb v)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
+}
+/* 16 signed bytes. */
+INLINE vf vf_signed(const uint8_t *p)
+{
+    return vf_vb(vb_load(p));
 }
 #define ALL_LANES(f, bits) \
     _mm512_setr_epi32(f(bits, 0), f(bits, 1), f(bits, 2), f(bits, 3), f(bits, 4), f(bits, 5), f(bits, 6), f(bits, 7), \
@@ -373,6 +341,10 @@ INLINE vc vc_nibbles(const uint8_t *p)
     const __m512i words =
         _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), both);
     return _mm512_srlv_epi32(words, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28));
+}
+INLINE vf vf_nibbles(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_and_si512(vc_nibbles(p), _mm512_set1_epi32(15)));
 }
 /* Bytes that vf_trellis looks at. */
 #define TRELLIS_READ(bits) ((bits) < 8 ? 16 : 24)
